@@ -4,14 +4,46 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
 # The word for all nodes where a configuration asks for names.
 ALL = "all"
+FORMATS = "quantize"
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return a TOML file's tables.
+
+    Raises:
+        ConfigError: when there is no such file, or it is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from error
+
+
+def read_formats(path: str | Path) -> dict[str, Any]:
+    """Return the number formats of a configuration file: its table `quantize`, or all of it.
+
+    Raises:
+        ConfigError: when there is no such file, or it holds no number formats.
+    """
+    tables = read_toml(Path(path))
+    found = tables.get(FORMATS, tables)
+    if not isinstance(found, dict) or not {"by", "default"} & found.keys():
+        raise ConfigError(f"{path} holds no number formats: it has no table {FORMATS!r}")
+    return found
 
 
 def write_config(path: Path, tables: Mapping[str, object]) -> Path:

@@ -174,7 +174,8 @@ def build(
         example_inputs: see `emit_verilog`.
         board: a board, its name, or the path of its file.
         output: folder to write.
-        parallelism: see `emit_verilog`; the fastest within the budget of the board if not given.
+        parallelism: see `emit_verilog`; if not given, the least that keeps up with the serial
+            line, or else the fastest within the budget of the board.
         seeds: placements to try; the fastest is taken.
         progress: called with what goes on.
         options: see `emit_verilog`.
@@ -187,7 +188,6 @@ def build(
     """
     chosen = load_board(board) if isinstance(board, str) else board
     within = {"default": "auto", **(chosen.budget or {})}
-    given = within if parallelism is None else parallelism
     around = Deployment(board=chosen)
 
     def emitted(folder: str | Path, asked: int | str | Mapping[str, Any]) -> Project:
@@ -195,7 +195,13 @@ def build(
             model, example_inputs, output=folder, parallelism=asked, deployment=around, **options
         )
 
-    project = emitted(output, given)
+    project = emitted(output, 1 if parallelism is None else parallelism)
+    line = chosen.line_cycles(project.design)
+    if parallelism is None and project.design.interval_cycles > line:
+        try:
+            project = emitted(output, {**within, "target_interval": line})
+        except ParallelismError:
+            project = emitted(output, within)
     folder = project.folder
     bitstream = folder.with_name(f"{folder.name}.bit")
     try:

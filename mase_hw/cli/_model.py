@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._config_file import read_toml
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.registry import nearest
 
@@ -120,24 +121,6 @@ def _kind(value: object) -> str:
     if isinstance(value, tuple):
         return f"({', '.join(type(item).__name__ for item in value)})"
     return type(value).__name__
-
-
-def read_toml(path: Path) -> dict[str, Any]:
-    """Return a TOML file's tables.
-
-    Raises:
-        ConfigError: when there is no such file, or it is not TOML.
-    """
-    import tomllib
-
-    try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
 @dataclass(frozen=True)

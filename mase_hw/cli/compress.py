@@ -55,8 +55,9 @@ def compress(
     json_output: JsonOption = False,
 ) -> None:
     """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
+    from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.compression import CompressionPipeline
 
     display = Display(quiet=json_output)
@@ -90,8 +91,9 @@ def sweep(
     json_output: JsonOption = False,
 ) -> None:
     """Run a compression at every point of a grid; write a table and a figure."""
+    from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.sweep import sweep as run
 
     display = Display(quiet=json_output)

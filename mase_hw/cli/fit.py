@@ -70,6 +70,9 @@ def fit(
             help="Train through the rounding of the formats found, and of cheaper ones.",
         ),
     ] = None,
+    prepare: Annotated[
+        bool, typer.Option(help="Try ranges, codes, biases and channel scales fitted to data.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="Seed of the measurement of errors.")] = 0,
     json_output: JsonOption = False,
 ) -> None:
@@ -100,6 +103,7 @@ def fit(
         formats=None if formats is None else [word.strip() for word in formats.split(",")],
         parallelism=with_targets(lanes, targets),
         seed=seed,
+        prepare=prepare,
         output=folder,
     )
     if train is not None:
@@ -113,7 +117,7 @@ def fit(
         display.console.print(line, markup=False, soft_wrap=True)
     command = f"mase-hw emit-verilog {model} --config {path}"
     command += f" --weights {weights}" if weights is not None else ""
-    if (folder / WEIGHTS).is_file() and not found.result.outputs:
+    if found.has_own_weights:
         command = f"mase-hw emit-verilog {model} --weights {folder / WEIGHTS}"
     display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
 

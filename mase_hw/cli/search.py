@@ -54,8 +54,9 @@ def search(
     ] = False,
 ) -> None:
     """Search number formats and parallelism; emit-verilog --config takes the result."""
+    from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject, read_toml
+    from mase_hw.cli._model import load_subject
     from mase_hw.search import Samples, study
 
     display = Display(quiet=json_output)

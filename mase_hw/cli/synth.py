@@ -78,7 +78,7 @@ def synth(
         int | None,
         typer.Option(
             min=0,
-            show_default="16384",
+            show_default="32768",
             help="With --liberty: the most bits of a memory that becomes gates.",
         ),
     ] = None,

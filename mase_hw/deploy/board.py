@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw._resources import template_environment
+from mase_hw.deploy.driver.frames import HEADER
+from mase_hw.deploy.packets import Packet
 from mase_hw.emit.design import Design, DesignSummary
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.route import RouteReport, find_part, routable, route
@@ -21,6 +23,8 @@ BOARD_FOLDER = "board"
 PINS = ("clk", "rx", "tx")
 BUDGETS = ("max_lut", "max_dsp", "max_bram")
 LEAST_CLOCKS = 4
+# Of a byte on the line, and of a frame without its payload.
+BYTE_BITS, FRAME_BYTES = 10, HEADER.size + 4
 # Nodes that a message lists.
 MOST_NAMED = 6
 # Of a bit; a receiver looks at the middle of ten bits.
@@ -59,6 +63,11 @@ class Board:
     def clocks_per_bit(self) -> int:
         """Cycles of a bit of the serial line."""
         return round(self.clock_mhz * 1e6 / self.baud)
+
+    def line_cycles(self, design: Design) -> int:
+        """Return the cycles that both frames of one inference take on the serial line."""
+        packets = [Packet.of(stream, 8).bytes for stream in (*design.inputs, *design.outputs)]
+        return BYTE_BITS * self.clocks_per_bit * (2 * FRAME_BYTES + sum(packets))
 
     @property
     def constraints(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -16,6 +16,9 @@ from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.search import TrialResult
 from mase_hw.search.objective import score
 from mase_hw.training import standard_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MODEL = "digits-mlp"
 WIDTHS = [2, 3, 4, 6, 8]
@@ -67,31 +70,7 @@ class HardwarePareto(Experiment):
             )
         count, tested = len(subject.split.validation_labels), len(subject.split.test_labels)
         error = standard_error(front[0].metrics["accuracy"], count)
-        figure, panels = new_figure(2)
-        for axes, metric, across in zip(
-            panels,
-            OBJECTIVES[1:],
-            ("LUT, estimated", "cycles per inference"),
-            strict=True,
-        ):
-            for items, (marker, color), name in (
-                (front, (".", "C0"), "front"),
-                (chosen, ("o", "C3"), "emitted"),
-            ):
-                axes.errorbar(
-                    [item.metrics[metric] for item in items],
-                    [100 * item.metrics["accuracy"] for item in items],
-                    100 * error,
-                    linestyle="none",
-                    capsize=2,
-                    alpha=0.8,
-                    label=name,
-                    marker=marker,
-                    color=color,
-                )
-            logarithmic(axes.xaxis)
-            axes.legend()
-            label(axes, f"{MODEL}, {count} validation samples", across, "accuracy, %")
+        figure = _figure(front, chosen, count, error)
         note = (
             f"{MODEL}: {trials} trials, {len(front)} on the front, at least "
             f"{100 * LEAST_ACCURACY:.0f} % accurate; chosen by accuracy on {count} "
@@ -102,6 +81,38 @@ class HardwarePareto(Experiment):
         )
         columns = ("trial", "val., %", "LUT", "cycles", "bits", "RTL test, %", "equal")
         return Outcome(columns, rows, figure, note)
+
+
+def _figure(
+    front: list[TrialResult], chosen: list[TrialResult], count: int, error: float
+) -> Figure:
+    """Draw accuracy against look-up tables and against cycles."""
+    figure, panels = new_figure(2)
+    for axes, metric, across in zip(
+        panels,
+        OBJECTIVES[1:],
+        ("LUT, estimated", "cycles per inference"),
+        strict=True,
+    ):
+        for items, (marker, color), name in (
+            (front, (".", "C0"), "front"),
+            (chosen, ("o", "C3"), "emitted"),
+        ):
+            axes.errorbar(
+                [item.metrics[metric] for item in items],
+                [100 * item.metrics["accuracy"] for item in items],
+                100 * error,
+                linestyle="none",
+                capsize=2,
+                alpha=0.8,
+                label=name,
+                marker=marker,
+                color=color,
+            )
+        logarithmic(axes.xaxis)
+        axes.legend()
+        label(axes, f"{MODEL}, {count} validation samples", across, "accuracy, %")
+    return figure
 
 
 def spread(front: list[TrialResult], points: int) -> list[TrialResult]:

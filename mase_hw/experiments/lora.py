@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -21,6 +22,9 @@ from mase_hw.passes.compression.lora import (
     trainable,
 )
 from mase_hw.training import Trainer, evaluate, standard_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 MODEL, DATA = "bert-tiny", "snippets"
 QUICK_SAMPLES, QUICK_TEST_SAMPLES = 1536, 1000
@@ -67,22 +71,7 @@ class Lora(Experiment):
         )
         advance()
         error = 100 * standard_error(found, len(tests[1]))
-        figure, (axes,) = new_figure()
-        for (name, trained, _, accuracy, _), marker in zip(rows[1:], "so", strict=True):
-            shares = 100 * standard_error(float(accuracy) / 100, len(tests[1]))
-            axes.errorbar(
-                trained, float(accuracy), shares, marker=marker, ms=8, capsize=4, label=name
-            )
-        axes.axhline(float(rows[0][3]), color="C7", linestyle="--", label="before")
-        axes.set_xscale("log")
-        axes.set_xlim(0.3 * count, 3 * total)
-        axes.legend(loc="center left")
-        label(
-            axes,
-            f"{MODEL}, {len(tests[1]):,} test samples",
-            "parameters that are trained",
-            "accuracy, %",
-        )
+        figure = _figure(rows, len(tests[1]), total)
         note = (
             f"{MODEL} on {DATA}, pretrained, with a new classifier: {total:,} parameters, "
             f"{epochs} epoch(s) of {len(labels):,} samples; {len(tests[1]):,} test samples, "
@@ -92,3 +81,22 @@ class Lora(Experiment):
         )
         columns = ("fine-tuned", "trainable", "share, %", "accuracy, %", "fused")
         return Outcome(columns, rows, figure, note)
+
+
+def _figure(rows: Sequence[tuple[str | float, ...]], samples: int, total: int) -> Figure:
+    """Draw accuracy against the parameters that are trained."""
+    figure, (axes,) = new_figure()
+    for (name, trained, _, accuracy, _), marker in zip(rows[1:], "so", strict=True):
+        shares = 100 * standard_error(float(accuracy) / 100, samples)
+        axes.errorbar(trained, float(accuracy), shares, marker=marker, ms=8, capsize=4, label=name)
+    axes.axhline(float(rows[0][3]), color="C7", linestyle="--", label="before")
+    axes.set_xscale("log")
+    axes.set_xlim(0.3 * float(rows[-1][1]), 3 * total)
+    axes.legend(loc="center left")
+    label(
+        axes,
+        f"{MODEL}, {samples:,} test samples",
+        "parameters that are trained",
+        "accuracy, %",
+    )
+    return figure

@@ -30,6 +30,7 @@ NEAREST, FLOAT = "nearest", "float"
 FORMATS: Mapping[str, Mapping[str, Any]] = {
     "mxint 3": {"name": "mxint", "width": 3, "block_size": BLOCK},
     "mxint 4": {"name": "mxint", "width": 4, "block_size": BLOCK},
+    "mxint 4, blocks of 16": {"name": "mxint", "width": 4, "block_size": 16},
     "mxfp 4": {"name": "mxfp4", "block_size": BLOCK},
     "fixed 4": {"name": "fixed", "width": 4},
     "fixed 6": {"name": "fixed", "width": 6},

@@ -444,7 +444,8 @@ def _worth(
     count = 0
     for lanes in product(*lists):
         made = sorted(
-            choice.netlists(lanes), key=lambda item: (item[1].busy_cycles, item[1].multipliers)
+            choice.netlists(choice.call, lanes),
+            key=lambda item: (item[1].busy_cycles, item[1].multipliers),
         )
         for unrolled, item in _fewer(made):
             found = _candidates(lanes, unrolled, item.on(device), style)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 # Bits of a memory that still becomes flip-flops and gates.
-MACRO_BITS = 16_384
+MACRO_BITS = 32_768
 GLUE = "(glue)"
 MEMORY = "$mem_v2"
 # Constants of the netlist, whose other nets count from 2 on; what is unknown is 0.

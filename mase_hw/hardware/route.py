@@ -283,16 +283,8 @@ def route(
                 scratch,
                 partial(_say_of_seed, say, seed, seeds),
             )
-            used = {
-                ours: timing.used[cell]
-                for ours, cell in family.resources.items()
-                if cell in timing.used
-            }
-            if wrapper != "registered":
-                pins, pads = timing.used[family.pins]
-                known = len(family.pin_names(part)) if family.chooses_pins else 0
-                used["pins"] = pins, known or pads
             path = critical_path(timing.path, instances, family, wrapped=wrapper is not None)
+            used = _used(family, part, timing.used, pins=wrapper != "registered")
             runs.append(Run(seed, timing.fmax_mhz, used, path))
         runs.sort(key=lambda run: run.fmax_mhz)
         report = RouteReport(
@@ -303,6 +295,18 @@ def route(
             _write_bitstream(family, part, report.best.seed, scratch, bitstream)
             report = replace(report, bitstream=bitstream)
     return report
+
+
+def _used(
+    family: RoutableTarget, part: Part, counted: Mapping[str, tuple[int, int]], *, pins: bool
+) -> dict[str, tuple[int, int]]:
+    """Return what is used and there, by resource, and of the pins where ports are pins."""
+    used = {ours: counted[cell] for ours, cell in family.resources.items() if cell in counted}
+    if pins:
+        taken, pads = counted[family.pins]
+        known = len(family.pin_names(part)) if family.chooses_pins else 0
+        used["pins"] = taken, known or pads
+    return used
 
 
 def routable(target: str) -> RoutableTarget:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from mase_hw._config_file import read_formats
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -98,7 +99,8 @@ def quantize_step(
     Args:
         state: a state without formats.
         context: samples.
-        config: as `quantize_transform_pass` takes it; 8-bit fixed point when not given.
+        config: as `quantize_transform_pass` takes it, or a file of it; 8-bit fixed point when not
+            given.
         samples: training samples on which values are observed.
         calibration: `observer`, `weight_observer`, `percentile`, see `calibrate_analysis_pass`.
     """
@@ -276,6 +278,8 @@ def _entry(number: int, item: object) -> tuple[str, dict[str, Any]]:
     short = name.removesuffix("_transform_pass")
     if short not in STEPS:
         raise ConfigError(f"pipeline: step {number} is the pass {name!r}; {nearest(short, STEPS)}")
+    if isinstance(arguments.get("config"), str | Path):
+        arguments["config"] = read_formats(arguments["config"])
     return short, arguments
 
 

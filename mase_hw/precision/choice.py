@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from operator import add
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -42,6 +43,9 @@ class Pick:
         options: (place of an operand, place of its option).
         cost: what they take; of an operand that is priced alone, more than in 16 bits.
         noise: that they add, by output.
+
+    Those of a graph, `Chooser.groups`, are the first operands of each node together, then each
+    other one by itself.
     """
 
     options: tuple[tuple[int, int], ...]
@@ -74,6 +78,9 @@ class Chooser:
         noise: by operand `[options, outputs]`, over the signal.
         costs: prices.
 
+    Attributes:
+        groups: picks, of each of which one is chosen.
+
     Raises:
         UnsupportedError: where a node has no hardware in any of its options.
     """
@@ -86,18 +93,38 @@ class Chooser:
         by_node: dict[Node, list[int]] = defaultdict(list)
         for place, item in enumerate(operands):
             by_node[item.node].append(place)
-        self._groups = [
+        self.groups = [
             group for node, places in by_node.items() for group in self._groups_of(node, places)
         ]
 
+    def node_of(self, pick: Pick) -> Node:
+        """Return the node whose operands a pick is of."""
+        return self._operands[pick.options[0][0]].node
+
+    def own_cost(self, pick: Pick) -> Cost:
+        """Return what a node takes, without what makes its operands in their formats."""
+        return self._costs.of(self.node_of(pick), self.named(pick)) or Cost()
+
+    def named(self, pick: Pick) -> dict[str, Option]:
+        """Return the options of a pick by operand."""
+        return self._named(pick.options)
+
+    def chosen(self, picks: Sequence[Pick]) -> Chosen:
+        """Return the choice of one pick of each group."""
+        options = [0] * len(self._operands)
+        for pick in picks:
+            for place, number in pick.options:
+                options[place] = number
+        return Chosen(tuple(options), reduce(add, (pick.noise for pick in picks)))
+
     def finest(self) -> Chosen:
         """Return the options that add the least noise."""
-        picks = [min(group, key=lambda pick: float(pick.noise.sum())) for group in self._groups]
-        return self._chosen(picks)
+        picks = [min(group, key=lambda pick: float(pick.noise.sum())) for group in self.groups]
+        return self.chosen(picks)
 
     def coarsest(self) -> Chosen:
         """Return the options that take the least."""
-        return self._chosen([min(group, key=lambda p: p.cost.weighed) for group in self._groups])
+        return self.chosen([min(group, key=lambda p: p.cost.weighed) for group in self.groups])
 
     def uniform(self) -> list[Chosen]:
         """Return choices of the same fields for all operands that have them, the coarsest first."""
@@ -117,14 +144,14 @@ class Chooser:
             chosen: the choice.
         """
         found = False
-        for place, group in enumerate(self._groups):
+        for place, group in enumerate(self.groups):
             places = [item for item, _ in group[0].options]
             if self._operands[places[0]].node.name not in names:
                 continue
             wide = self._bits([(item, chosen.options[item]) for item in places])
             kept = [pick for pick in group if self._bits(pick.options) < wide]
             if kept:
-                self._groups[place], found = kept, True
+                self.groups[place], found = kept, True
         return found
 
     def _bits(self, picked: Sequence[tuple[int, int]]) -> float:
@@ -151,7 +178,7 @@ class Chooser:
 
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""
-        return float(sum(min(getattr(p.cost, name) for p in group) for group in self._groups))
+        return float(sum(min(getattr(p.cost, name) for p in group) for group in self.groups))
 
     def cheapest(self, bound: Tensor, budgets: Mapping[str, float]) -> Chosen | None:
         """Return the choice that takes the least within a noise by output; None where none is."""
@@ -250,46 +277,82 @@ class Chooser:
     def _sum(self, picked: Sequence[tuple[int, int]]) -> Tensor:
         return reduce(add, (self._noise[place][number] for place, number in picked))
 
-    def _chosen(self, picks: Sequence[Pick]) -> Chosen:
-        options = [0] * len(self._operands)
-        for pick in picks:
-            for place, number in pick.options:
-                options[place] = number
-        return Chosen(tuple(options), reduce(add, (pick.noise for pick in picks)))
-
     def _solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
+        problem = Problem()
+        for group in self.groups:
+            problem.add_group(group)
+        problem.bound_resources(budgets)
+        unit = float(self.finest().noise.sum()) / NOISE_UNITS
+        picked = problem.solved(bound, unit)
+        return None if picked is None else self.chosen(picked)
+
+
+class Problem:
+    """One pick of each group, within bounds, by CP-SAT.
+
+    Attributes:
+        model: the model, to which more may be added.
+        rows: literals and their picks.
+    """
+
+    def __init__(self) -> None:
         from ortools.sat.python import cp_model
 
-        model = cp_model.CpModel()
-        rows = []
-        for group in self._groups:
-            literals = [model.new_bool_var("") for _ in group]
-            model.add_exactly_one(literals)
-            rows += list(zip(literals, group, strict=True))
+        self._cp = cp_model
+        self.model = cp_model.CpModel()
+        self.rows: list[tuple[Any, Pick]] = []
+        self._solver = cp_model.CpSolver()
+
+    def switch(self) -> Any:
+        """Return another literal."""
+        return self.model.new_bool_var("")
+
+    def is_on(self, literal: Any) -> bool:
+        """Return whether a literal holds in the solution."""
+        return bool(self._solver.value(literal))
+
+    def add_group(self, group: Sequence[Pick]) -> list[Any]:
+        """Add picks of which one is chosen, and return their literals."""
+        literals = [self.switch() for _ in group]
+        self.model.add_exactly_one(literals)
+        self.rows += list(zip(literals, group, strict=True))
+        return literals
+
+    def bound_resources(self, budgets: Mapping[str, float]) -> None:
+        """Bound resources, by name."""
         for name, most in budgets.items():
             steps = STEPS[name]
-            taken = [math.ceil(getattr(pick.cost, name) * steps) for _, pick in rows]
-            literals = [literal for literal, _ in rows]
-            model.add(cp_model.LinearExpr.weighted_sum(literals, taken) <= math.floor(most * steps))
-        literals = [literal for literal, _ in rows]
+            taken = [math.ceil(getattr(pick.cost, name) * steps) for _, pick in self.rows]
+            self.model.add(self._sum(taken) <= math.floor(most * steps))
+
+    def solved(self, bound: Tensor | None, unit: float = 1.0) -> list[Pick] | None:
+        """Return the picks of least cost within a noise by output, or of the least noise.
+
+        Args:
+            bound: of noise; None for the least.
+            unit: of noise where that is least.
+        """
         if bound is None:
-            unit = float(self.finest().noise.sum()) / NOISE_UNITS
-            weights = [_whole(float(pick.noise.sum()), unit) for _, pick in rows]
+            noise = [_whole(float(pick.noise.sum()), unit) for _, pick in self.rows]
+            self.model.minimize(self._sum(noise))
         else:
             for output, most in enumerate(bound.tolist()):
                 unit = most / NOISE_UNITS
-                noise = [_whole(float(pick.noise[output]), unit) for _, pick in rows]
-                model.add(cp_model.LinearExpr.weighted_sum(literals, noise) <= NOISE_UNITS)
-            weights = [round(pick.cost.weighed * COST_UNITS) for _, pick in rows]
-        model.minimize(cp_model.LinearExpr.weighted_sum(literals, weights))
-        solver = cp_model.CpSolver()
-        solver.parameters.num_workers = 1
-        solver.parameters.random_seed = SEED
-        solver.parameters.max_deterministic_time = EFFORT
-        solver.parameters.relative_gap_limit = 1e-3
-        if solver.solve(model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+                noise = [_whole(float(pick.noise[output]), unit) for _, pick in self.rows]
+                self.model.add(self._sum(noise) <= NOISE_UNITS)
+            weights = [round(pick.cost.weighed * COST_UNITS) for _, pick in self.rows]
+            self.model.minimize(self._sum(weights))
+        self._solver.parameters.num_workers = 1
+        self._solver.parameters.random_seed = SEED
+        self._solver.parameters.max_deterministic_time = EFFORT
+        self._solver.parameters.relative_gap_limit = 1e-3
+        if self._solver.solve(self.model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
-        return self._chosen([pick for literal, pick in rows if solver.value(literal)])
+        return [pick for literal, pick in self.rows if self.is_on(literal)]
+
+    def _sum(self, numbers: Sequence[int]) -> Any:
+        literals = [literal for literal, _ in self.rows]
+        return self._cp.LinearExpr.weighted_sum(literals, numbers)
 
 
 def _mean(costs: Sequence[Cost | None]) -> Cost | None:

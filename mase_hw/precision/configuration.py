@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from mase_hw.formats import DEFAULT_FORMAT, formats
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.precision.cost import Lanes
 from mase_hw.precision.operands import Operand, Option, entries_for, operator_of
 
 # Widths of the uniform points of a front, and that of nodes that have no hardware for a format.
@@ -23,7 +24,7 @@ WORDS = ("data_in", "weight", "bias")
 
 
 def configuration(
-    mg: MaseGraph, operands: Sequence[Operand], options: Sequence[int]
+    mg: MaseGraph, operands: Sequence[Operand], options: Sequence[int], *, opened: bool = False
 ) -> dict[str, Any]:
     """Return the configuration, by name of the node, of an option of every operand.
 
@@ -33,6 +34,7 @@ def configuration(
         mg: the graph.
         operands: what was chosen for.
         options: by operand the place of its option.
+        opened: whether what is fitted to observed values stays open, too.
     """
     chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
     for operand, number in zip(operands, options, strict=True):
@@ -46,21 +48,22 @@ def configuration(
             if given.name != entry["name"]:
                 entry[f"{word}_name"] = given.name
             entry |= {
-                f"{word}_{key}": value for key, value in _given(option, word in constants).items()
+                f"{word}_{key}": value
+                for key, value in _given(option, opened or word in constants).items()
             }
         found[node.name] = {"config": entry}
     return found
 
 
-def _given(option: Option, constant: bool) -> dict[str, Any]:
+def _given(option: Option, opened: bool) -> dict[str, Any]:
     """Return the fields that a configuration has to say."""
     made = option.number_format
     asked = {key: value for key, value in option.fields.items() if key != "name"}
     usual = {item.name: item.default for item in fields(made)}
     found = {key: value for key, value in made.to_dict().items() if key in usual}
-    if constant:
+    if opened:
         found = {key: value for key, value in found.items() if key not in made.fitted}
-    kept = asked.keys() | (() if constant else made.fitted)
+    kept = asked.keys() | (() if opened else made.fitted)
     return {key: value for key, value in found.items() if key in kept or value != usual[key]}
 
 
@@ -110,9 +113,7 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any
                 yield label, {"name": name, **given}
 
 
-def to_toml(
-    config: Mapping[str, Any], parallelism: int | str | Mapping[str, Any], head: Sequence[str]
-) -> str:
+def to_toml(config: Mapping[str, Any], parallelism: Lanes, head: Sequence[str]) -> str:
     """Return a configuration as the text of a file that `--config` takes.
 
     Args:

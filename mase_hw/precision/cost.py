@@ -10,6 +10,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from mase_hw.cells import Netlist
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -24,6 +25,9 @@ from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.precision.operands import Operand, Option
+
+# A parallelism, see `mase_hw.emit_verilog`.
+Lanes = int | str | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -80,7 +84,7 @@ class Cost:
         }
 
 
-def with_lanes(mg: MaseGraph, parallelism: int | str | Mapping[str, Any]) -> MaseGraph:
+def with_lanes(mg: MaseGraph, parallelism: Lanes) -> MaseGraph:
     """Return a quantised graph whose streams have orders and a parallelism.
 
     Raises:
@@ -99,7 +103,11 @@ def cost_of(mg: MaseGraph) -> Cost:
 
 
 def _of_call(call: Call) -> Cost:
-    netlist = call.operator.hardware(call)
+    return cost_of_netlist(call.operator.hardware(call))
+
+
+def cost_of_netlist(netlist: Netlist) -> Cost:
+    """Return what the cells of a node take."""
     cells = netlist.cells.values()
     # The words of memories would take long to compute and change little.
     return Cost.of(
@@ -161,18 +169,7 @@ class CostTable:
 
     @staticmethod
     def _asked(call: Call, chosen: Mapping[str, Option]) -> Cost | None:
-        formats = {name: option.number_format for name, option in chosen.items()}
-        if "data_out_0" in formats and Numeric.of(call.operator).shares_format:
-            formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
-        operands = {
-            name: spec.with_format(formats.get(name, spec.format))
-            for name, spec in call.operands.items()
-        }
-        results = {
-            name: spec.with_format(formats.get(name, spec.format))
-            for name, spec in call.results.items()
-        }
-        call = replace(call, operands=operands, results=results)
+        call = in_formats(call, chosen)
         try:
             if call.operator.problems(call):
                 return None
@@ -180,6 +177,18 @@ class CostTable:
         except MaseError:
             # Lanes that do not divide its blocks, or numbers that its tables do not hold.
             return None
+
+
+def in_formats(call: Call, chosen: Mapping[str, Option]) -> Call:
+    """Return a call with some formats in place of its own; `data_out_0` is the result."""
+    formats = {name: option.number_format for name, option in chosen.items()}
+    if "data_out_0" in formats and Numeric.of(call.operator).shares_format:
+        formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
+    operands, results = (
+        {name: spec.with_format(formats.get(name, spec.format)) for name, spec in specs.items()}
+        for specs in (call.operands, call.results)
+    )
+    return replace(call, operands=operands, results=results)
 
 
 def produced_by(operand: Operand) -> Node | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.cost import Cost, cost_of, with_lanes
+from mase_hw.precision.cost import Cost, Lanes, cost_of, with_lanes
+from mase_hw.precision.preparations import STEPS, Formats
 from mase_hw.precision.samples import Samples
 from mase_hw.training import scores_of
 
@@ -61,6 +63,8 @@ class Result:
         accuracy: of the quantised graph; None without labels.
         cost: of all nodes, without queues.
         graph: the quantised graph.
+        opened: the configuration without what follows from observed values.
+        steps: names of the preparations that changed weights or ranges.
         rows: its operands; none of a uniform configuration.
     """
 
@@ -71,6 +75,8 @@ class Result:
     accuracy: float | None
     cost: Cost
     graph: MaseGraph
+    opened: Mapping[str, Any]
+    steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
 
     @property
@@ -97,33 +103,66 @@ class Evaluator:
         mg: a canonical graph with observed ranges.
         samples: of which those held out are run.
         parallelism: of the hardware whose cost is asked.
+        steps: names of what is done to a graph in its formats, see `STEPS`.
     """
 
     def __init__(
-        self, mg: MaseGraph, samples: Samples, parallelism: int | str | Mapping[str, Any]
+        self,
+        mg: MaseGraph,
+        samples: Samples,
+        parallelism: Lanes,
+        steps: Sequence[str] = (),
     ) -> None:
         self._mg, self._samples, self._parallelism = mg, samples, parallelism
+        self._steps = steps
         self.accuracy = self._accuracy(mg)
+
+    def with_steps(self, steps: Sequence[str]) -> Evaluator:
+        """Return one that prepares graphs in their formats."""
+        found = copy(self)
+        found._steps = tuple(steps)
+        return found
+
+    def at(self, lanes: Lanes) -> Evaluator:
+        """Return one for hardware of another parallelism."""
+        found = copy(self)
+        found._parallelism = lanes
+        return found
 
     def quantized(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration."""
         return quantize_transform_pass(self._mg, config)[0]
 
-    def run(self, name: str, config: Mapping[str, object]) -> Result:
+    def run(
+        self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
+    ) -> Result:
         """Return what a configuration gives.
+
+        Args:
+            name: what it is called in a figure.
+            config: the configuration.
+            opened: the same without what follows from observed values.
 
         Raises:
             UnsupportedError: where it has no hardware.
         """
-        mg = self.quantized(config)
+        opened = config if opened is None else opened
+        formats = Formats(self._mg, config, opened, self.quantized(config), self._samples.chosen_on)
+        for step in self._steps:
+            formats = STEPS[step](formats)
+        config, mg = formats.config, formats.graph
         cost = cost_of(with_lanes(mg, self._parallelism))
-        mg, _ = measure_agreement_analysis_pass(mg, {"data": self._samples.held_out})
+        # The weights of the float model in what has its own now.
+        reference = self.quantized(config) if self._steps else None
+        given = {"data": self._samples.held_out, "reference": reference}
+        mg, _ = measure_agreement_analysis_pass(mg, given)
         found = model_agreement(mg)
         if found is None:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
         accuracy = self._accuracy(mg)
+        drop = self._drop(found.outputs, accuracy)
         return Result(
-            name, config, found.outputs, self._drop(found.outputs, accuracy), accuracy, cost, mg
+            name, config, found.outputs, drop, accuracy, cost, mg, opened, tuple(self._steps)
         )
 
     def _drop(self, outputs: Mapping[str, Closeness], accuracy: float | None) -> float | None:

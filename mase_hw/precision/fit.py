@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,12 @@ from mase_hw.graph.metadata import ValueRange, metadata, update
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.precision.cost import Lanes
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress
+from mase_hw.precision.prepare import changed, prepared
 from mase_hw.precision.samples import Samples
 from mase_hw.precision.together import fit_together
 
@@ -37,8 +39,9 @@ def fit_formats(
     max_lut: float | None = None,
     max_bram: float | None = None,
     formats: Collection[str] | None = None,
-    parallelism: int | str | Mapping[str, Any] = 1,
+    parallelism: Lanes = 1,
     seed: int = 0,
+    prepare: bool = True,
     output: Path | None = None,
     progress: Progress | None = None,
 ) -> Fitted:
@@ -57,6 +60,8 @@ def fit_formats(
         parallelism: of the hardware, see `mase_hw.emit_verilog`; a table with `target_interval`,
             or `target_fps` and `clock`, has it chosen together with the formats.
         seed: of the random vectors by which errors are measured.
+        prepare: whether ranges, codes, biases and scales of channels are fitted to data, too, where
+            formats that keep the goal take less then; the graph that is found has its own weights.
         output: a folder, in which measured noise is kept, so that a run that was stopped goes on.
         progress: called with steps done and steps in all.
 
@@ -73,43 +78,50 @@ def fit_formats(
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
     samples = Samples.of(base, data, held_out, labels)
     base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
-    rest = (goal, samples, formats, seed, output, _growing(progress))
+    advance = _growing(progress)
 
-    def found(lanes: int | str | Mapping[str, Any]) -> Fitted:
-        return _fitted(base, lanes, *rest)
+    def plain(mg: MaseGraph, lanes: Lanes) -> tuple[Fitting, Fitted]:
+        return _fitted(mg, goal, samples, formats, lanes, seed, output, advance)
+
+    def found(lanes: Lanes) -> Fitted:
+        if not prepare:
+            return plain(base, lanes)[1]
+        first = prepared(*plain(base, lanes))
+        return changed(base, samples, lanes, first, lambda mg: prepared(*plain(mg, lanes)))
 
     asked, targets = split_targets(parallelism)
-    return found(asked) if targets is None else fit_together(base, asked, targets, found)
+    if targets is None:
+        return found(asked)
+    both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
+    if not prepare:
+        return both
+    again = found(both.parallelism)
+    return again if again.result.cost.weighed < both.result.cost.weighed else both
 
 
-def _fitted(
-    base: MaseGraph,
-    parallelism: int | str | Mapping[str, Any],
-    goal: Goal,
-    samples: Samples,
-    formats: Collection[str] | None,
-    seed: int,
-    output: Path | None,
-    progress: Progress | None,
-) -> Fitted:
+def _fitted(base: MaseGraph, goal: Goal, *rest: Any) -> tuple[Fitting, Fitted]:
     """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
-    given = (goal, samples, formats, parallelism, seed, output, progress)
-    found = None
+    given = (goal, *rest)
+    fitting, found = None, None
     try:
-        found = Fitting(base, *given, is_last=not goal.bounds_loss).fitted()
+        fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
+        found = fitting.fitted()
         if goal.bounds_loss or not clips(found.result):
-            return found
+            return fitting, found
     except PrecisionError:
         if not goal.bounds_loss:
             raise
     # Held-out samples may reach further than those that ranges were seen on.
     try:
-        again = Fitting(_widened(base), *given).fitted()
+        wider = Fitting(_widened(base), *given)
+        again = wider.fitted()
     except PrecisionError:
-        if found is None:
+        if fitting is None or found is None:
             raise
-        return found
-    return again if found is None or again.result.sqnr_db > found.result.sqnr_db else found
+        return fitting, found
+    if fitting is None or found is None or again.result.sqnr_db > found.result.sqnr_db:
+        return wider, again
+    return fitting, found
 
 
 def _growing(progress: Progress | None) -> Progress | None:

@@ -8,8 +8,25 @@ from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.precision.cost import Lanes
 from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.goal import Goal
+from mase_hw.precision.preparations import OF_WEIGHTS
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A preparation that was tried.
+
+    Attributes:
+        name: what it is called.
+        gain_db: signal over error that it gains at the same formats.
+        kept: whether the formats that were found need it.
+    """
+
+    name: str
+    gain_db: float
+    kept: bool = False
 
 
 @dataclass(frozen=True)
@@ -26,6 +43,9 @@ class Fitted:
         float_accuracy: of the float model; None without labels.
         examples: that were held out.
         parallelism: of the hardware whose cost counted.
+        tried: preparations.
+        changed: that of the graph before it got formats; empty for none.
+        trained: whether weights were trained in the formats.
     """
 
     name: str
@@ -35,7 +55,20 @@ class Fitted:
     front: Sequence[Result]
     float_accuracy: float | None
     examples: int
-    parallelism: int | str | Mapping[str, Any] = 1
+    parallelism: Lanes = 1
+    tried: Sequence[Tried] = ()
+    changed: str = ""
+    trained: bool = False
+
+    @property
+    def has_own_weights(self) -> bool:
+        """Whether the formats go with other weights, or other nodes, than those of the model."""
+        return self.trained or bool(self.changed) or not OF_WEIGHTS.keys().isdisjoint(self.steps)
+
+    @property
+    def steps(self) -> Sequence[str]:
+        """The preparations of the graph in its formats."""
+        return self.result.steps
 
     @property
     def config(self) -> Mapping[str, Any]:

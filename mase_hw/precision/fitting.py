@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,13 +19,15 @@ from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedEr
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
+from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import CostTable, with_lanes
+from mase_hw.precision.cost import CostTable, Lanes, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
+from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import Progress, by_confidence
 from mase_hw.precision.noise_file import measured_noise
 from mase_hw.precision.operands import operands_of
@@ -37,6 +38,8 @@ _LOG = logging.getLogger(__name__)
 # How often a choice is made anew where the target does not hold, or much is left of it.
 ROUNDS, STEPS = 6, 9
 SLACK_DB = 0.5
+# How often formats and lanes are chosen together, and by how much more tightly each time.
+TOGETHER, TIGHTER_DB = 4, 0.1
 # How much more noise than a choice a uniform format may be predicted to have, to be run.
 UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
@@ -70,7 +73,7 @@ class Fitting:
         goal: Goal,
         samples: Samples,
         families: Collection[str] | None,
-        parallelism: int | str | Mapping[str, Any],
+        parallelism: Lanes,
         seed: int,
         output: Path | None,
         progress: Progress | None,
@@ -102,6 +105,60 @@ class Fitting:
         )
         stage("cost of formats")
         self._chooser = Chooser(self._operands, table.relative(), CostTable(self._reference()))
+        found = self._chosen()
+        stage("uniform formats")
+        self._uniform()
+        return replace(found, front=[*found.front, *self._front])
+
+    def prepared(self, result: Result, steps: Sequence[str]) -> Result:
+        """Return a result with steps of preparation in place of its own."""
+        return self._evaluator.with_steps(steps).run(result.name, result.config, result.opened)
+
+    def together(
+        self, found: Fitted, explorer: Explorer, interval: int, own: Collection[str]
+    ) -> Fitted | None:
+        """Return formats and lanes that are chosen in one problem; None where they are no better.
+
+        Args:
+            found: what this choice gave, with a table of parallelism.
+            explorer: lanes by node.
+            interval: cycles of an inference, at most.
+            own: names of the nodes that a table of parallelism may have.
+        """
+        assert isinstance(found.parallelism, Mapping)
+        wanted = self._goal.min_sqnr
+        left = 0.0 if wanted is None else found.result.sqnr_db - wanted
+        begin, bound = (self._best, found.parallelism), self._best.noise
+        for _ in range(TOGETHER):
+            bound = bound * 10.0 ** (left / 10.0)
+            made = choose_together(
+                self._chooser, explorer, interval, bound, self._goal.budgets, begin
+            )
+            if made is None:
+                return None
+            options, table = made
+            lanes = {key: value for key, value in table.items() if key == "default" or key in own}
+            self._evaluator = self._evaluator.at(lanes)
+            try:
+                result = self._run(options, "formats and lanes together")
+            except MaseError as error:
+                _LOG.debug("formats and lanes together are left out: %s", error)
+                return None
+            if result.cost.weighed >= found.result.cost.weighed:
+                return None
+            if self._keeps(result):
+                front = [*found.front, found.result]
+                return replace(found, result=result, parallelism=lanes, front=front)
+            left = -SLACK_DB if wanted is None else min(result.sqnr_db - wanted, 0.0) - TIGHTER_DB
+        return None
+
+    def again(self, steps: Sequence[str]) -> Fitted:
+        """Return what is found where each choice is prepared by steps."""
+        self._evaluator = self._evaluator.with_steps(steps)
+        self._tried = {}
+        return self._chosen()
+
+    def _chosen(self) -> Fitted:
         stage("choice")
         if not self._goal.bounds_loss:
             chosen, result = self._within_budgets()
@@ -109,8 +166,7 @@ class Fitting:
             chosen, result = self._by_sqnr(10.0 ** (-self._goal.min_sqnr / 10.0))
         else:
             chosen, result = self._by_drop()
-        stage("uniform formats")
-        self._uniform()
+        self._best = chosen
         real = any(item.sqnr_db is not None for item in result.outputs.values())
         predicted = -10.0 * math.log10(max(float(chosen.noise.max()), 1e-30)) if real else None
         return Fitted(
@@ -118,7 +174,7 @@ class Fitting:
             self._goal,
             result,
             predicted if self._measure.weigh is not by_confidence else None,
-            [item for item in (*self._tried.values(), *self._front) if item is not result],
+            [item for item in self._tried.values() if item is not result],
             self._evaluator.accuracy,
             sum(len(inputs[0]) for inputs in self._samples.held_out),
             self._parallelism,
@@ -145,11 +201,12 @@ class Fitting:
         assert found is not None
         raise found
 
-    def _run(self, chosen: Chosen) -> Result:
-        if chosen.options not in self._tried:
-            config = configuration(self._mg, self._operands, chosen.options)
-            name = f"choice {len(self._tried) + 1}"
-            result = self._evaluator.run(name, config)
+    def _run(self, chosen: Chosen, name: str = "") -> Result:
+        if name or chosen.options not in self._tried:
+            given = self._mg, self._operands, chosen.options
+            name = name or f"choice {len(self._tried) + 1}"
+            config, opened = configuration(*given), configuration(*given, opened=True)
+            result = self._evaluator.run(name, config, opened)
             self._tried[chosen.options] = replace(result, rows=self._rows(chosen, result))
         return self._tried[chosen.options]
 

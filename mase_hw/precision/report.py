@@ -28,7 +28,7 @@ def check_folder(folder: Path) -> None:
 
 
 def write(found: Fitted, folder: Path) -> Path:
-    """Write `formats.toml`, `formats.csv`, the figure, and of trained formats `model.mase`.
+    """Write `formats.toml`, `formats.csv`, the figure, and of changed weights `model.mase`.
 
     Returns the first of them.
 
@@ -38,8 +38,7 @@ def write(found: Fitted, folder: Path) -> Path:
     path = folder / CONFIG
     with result_file(path) as made:
         made.write_text(to_toml(found.config, found.parallelism, head(found)))
-    if not found.result.outputs:
-        # Trained: its weights are those of the graph.
+    if found.has_own_weights:
         with result_file(folder / WEIGHTS) as made:
             found.graph.save(made)
     with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
@@ -53,11 +52,17 @@ def write(found: Fitted, folder: Path) -> Path:
 def head(found: Fitted) -> list[str]:
     """Return what the file of formats says of itself."""
     result, cost = found.result, found.result.cost
-    return [
+    lines = [
         f"Number formats of {found.name}, chosen for {found.goal}.",
         f"On {found.examples} held-out examples: {kept(result)}.",
         f"Nodes alone are estimated at {cost.lut:.0f} LUT, {cost.dsp:g} DSP, {cost.bram:g} BRAM.",
     ]
+    for word, is_kept in (("Needed with it", True), ("Tried, and left", False)):
+        names = [f"{i.name} ({i.gain_db:+.1f} dB)" for i in found.tried if i.kept is is_kept]
+        lines += [f"{word}: {', '.join(names)}."] if names else []
+    if found.has_own_weights:
+        lines.append(f"The weights that go with these formats are those of {WEIGHTS}.")
+    return lines
 
 
 def kept(result: Result) -> str:
@@ -77,6 +82,7 @@ def to_dict(found: Fitted) -> dict[str, Any]:
         "float_accuracy": found.float_accuracy,
         "chosen": found.result.to_dict(),
         "front": [item.to_dict() for item in found.front],
+        "preparations": [asdict(item) for item in found.tried],
         "operands": [asdict(row) for row in found.rows],
         "config": found.config,
     }

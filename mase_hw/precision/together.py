@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
-
-from torch.fx import Node
 
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import ConfigError
@@ -17,8 +15,9 @@ from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE
 from mase_hw.precision.configuration import uniform
-from mase_hw.precision.cost import cost_of, with_lanes
+from mase_hw.precision.cost import Lanes, cost_of, with_lanes
 from mase_hw.precision.fitted import Fitted
+from mase_hw.precision.fitting import Fitting
 
 FIRST_WIDTH, TURNS = 8, 2
 
@@ -27,9 +26,11 @@ def fit_together(
     mg: MaseGraph,
     fixed: Mapping[str, object],
     targets: Targets,
-    fit: Callable[[Mapping[str, Any]], Fitted],
+    fit: Callable[[Lanes], tuple[Fitting, Fitted]],
 ) -> Fitted:
-    """Return the cheapest formats and parallelism, chosen in turns until neither changes.
+    """Return the cheapest formats and parallelism for a rate.
+
+    They are chosen in turns until neither changes, then in one problem around what was found.
 
     Args:
         mg: a canonical graph with observed ranges.
@@ -46,41 +47,49 @@ def fit_together(
             "max_lut, max_dsp and max_bram of a parallelism do not go with formats that are to be "
             "found; give max_lut and max_bram to fit_formats"
         )
-    first = uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH})
-    lanes = _lanes(quantize_transform_pass(mg, first)[0], fixed, targets)
-    best: Fitted | None = None
+    first = quantize_transform_pass(mg, uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH}))
+    explorer = Explorer.of(lowered(first[0]), fixed)
+    own = _own(first[0])
+    lanes = _lanes(explorer, targets, own)
+    best: tuple[Fitting, Fitted] | None = None
     for _ in range(TURNS):
-        found = fit(lanes)
-        lanes = _lanes(found.graph, fixed, targets)
+        fitting, found = fit(lanes)
+        lanes = _lanes(Explorer.of(lowered(found.graph), fixed), targets, own)
         # The same formats in the parallelism that suits them best.
         cost = cost_of(with_lanes(found.graph, lanes))
         if cost.weighed < found.result.cost.weighed:
             found = replace(found, result=replace(found.result, cost=cost), parallelism=lanes)
-        if best is not None and found.result.cost.weighed >= best.result.cost.weighed:
+        if best is not None and found.result.cost.weighed >= best[1].result.cost.weighed:
             break
-        best = found
+        best = fitting, found
         if lanes == found.parallelism:
             break
     assert best is not None
-    return best
+    fitting, found = best
+    if targets.cycles is None:
+        return found
+    return fitting.together(found, explorer, targets.cycles, own) or found
 
 
-def _lanes(mg: MaseGraph, fixed: Mapping[str, object], targets: Targets) -> Mapping[str, Any]:
+def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, Any]:
     """Return the parallelism of least resources for a rate, of nodes that are no casts.
 
     Of what memories are made is left to what is cheaper, as where formats are priced.
     """
-    table = Explorer.of(lowered(mg), fixed).best(targets).table
-    names = {node.name for node in mg.nodes if node.op != "call_function" or is_own(mg, node)}
     return {
         name: {key: value for key, value in entry.items() if key != NODE_STYLE}
         if isinstance(entry, Mapping)
         else entry
-        for name, entry in table.items()
-        if name == "default" or name in names
+        for name, entry in explorer.best(targets).table.items()
+        if name == "default" or name in own
     }
 
 
-def is_own(mg: MaseGraph, node: Node) -> bool:
-    """Return whether a node is the model's, not one that formats have put in."""
-    return common(node).operator is not None and mg.call(node).operator.role is None
+def _own(mg: MaseGraph) -> set[str]:
+    """Return the names of the nodes that are the model's, not those that formats have put in."""
+    return {
+        node.name
+        for node in mg.nodes
+        if node.op != "call_function"
+        or (common(node).operator is not None and mg.call(node).operator.role is None)
+    }

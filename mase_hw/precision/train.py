@@ -51,7 +51,7 @@ def train_formats(
         if result is found.result and accuracy < before:
             return found
         if PERCENT * (exact - accuracy) <= limit:
-            return replace(found, result=_trained(result, graph, accuracy, exact))
+            return replace(found, result=_trained(result, graph, accuracy, exact), trained=True)
     return found
 
 

@@ -18,6 +18,7 @@ from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.search.farm import run_farm
 from mase_hw.search.objective import Samples
+from mase_hw.search.start import begin, with_start
 from mase_hw.search.storage import (
     ERROR,
     HEARTBEAT_SECONDS,
@@ -120,7 +121,8 @@ def search(
         model: a module with `example_inputs`, or a captured graph.
         config: `space` (see `mase_hw.search.space`), `objectives` and `constraints` (metric to
             bound) out of `METRICS`, `sampler`, `sampler_options`, `pruner`, `pruner_options`,
-            `trials`, `seed`, `observer`, `task`, as `Trainer` has it; `training` and `finetuning`,
+            `trials`, `seed`, `observer`, `task`, as `Trainer` has it; `start`, a configuration of
+            number formats or its file, which the first trial proposes; `training` and `finetuning`,
             arguments of `Trainer` for the model before and the quantised graph after compression,
             where `learn_steps` trains the scales of the number formats too.
         output: folder of the results.
@@ -152,7 +154,8 @@ def search(
     if own and (workers > 1 or dask is not None):
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
-    task = Task(mg, _samples(samples), config, builder, objective, ways, tuple(callbacks))
+    given = with_start(config)
+    task = Task(mg, _samples(samples), given, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
@@ -162,6 +165,7 @@ def search(
     study = store.open(task.directions, task.identity())
     with reported(url):
         recover(study)
+        begin(study, mg, task.space, given)
         if dask is not None:
             run_farm(task, store, study, dask, workers, progress)
         elif workers == 1:

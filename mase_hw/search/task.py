@@ -54,6 +54,7 @@ TABLES = (
     "observer",
     "task",
     "space",
+    "start",
     "training",
     "finetuning",
 )
@@ -239,6 +240,8 @@ class Task:
             "observer": self.config.get("observer", "minmax"),
             "space": space,
         }
+        if self.config.get("start") is not None:
+            known["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
         known |= {key: dict(value) for key, value in trained.items() if value is not None}
         return known | ({"task": self._task.name} if "task" in self.config else {})

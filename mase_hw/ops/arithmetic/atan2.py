@@ -16,18 +16,29 @@ _aten = torch.ops.aten
 
 
 class Atan2(Composite):
-    """The arctangent of the quotient, half a turn further behind the vertical axis."""
+    """The arctangent of the smaller over the larger magnitude, and reflections into each octant.
+
+    A quotient of 0 to 1 keeps its resolution where operands are decades apart. Beside a negative
+    `x`, a `y` that is rounded to zero has the angle of a positive one: codes have no negative zero.
+    """
 
     name: ClassVar[str] = "atan2"
     targets: ClassVar[tuple[str, ...]] = ("aten.atan2.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the sum of both."""
+        """Return the angle, reflected at the diagonal, the vertical and the horizontal axis."""
         y, x = operands.values()
-        angle = _aten.atan.default(_aten.div.Tensor(y, x))
-        half = _aten.where.Scalar(_aten.lt.Scalar(y, 0.0), -pi, pi)
-        turn = _aten.where.ScalarOther(_aten.lt.Scalar(x, 0.0), half, 0.0)
-        return [_aten.add.Tensor(angle, turn)]
+        rise, run = _aten.abs.default(y), _aten.abs.default(x)
+        shorter, longer = _aten.minimum.default(rise, run), _aten.maximum.default(rise, run)
+        angle = _aten.atan.default(_aten.div.Tensor(shorter, longer))
+        for behind, turn in (
+            (_aten.gt.Tensor(rise, run), pi / 2),
+            (_aten.lt.Scalar(x, 0.0), pi),
+            (_aten.lt.Scalar(y, 0.0), 0.0),
+        ):
+            reflected = _aten.rsub.Scalar(angle, turn) if turn else _aten.neg.default(angle)
+            angle = _aten.where.self(behind, reflected, angle)
+        return [angle]
 
     def examples(self) -> list[Example]:
         """Vectors in all quarters."""

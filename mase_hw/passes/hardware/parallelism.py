@@ -437,15 +437,17 @@ class Choice:
 
     Attributes:
         node: its name.
+        call: its operator's view of it.
         groups: places of the groups of lanes that it sees.
-        netlists: from their values to what the node may be: elements of its constants that a cycle
-            takes, and its netlist.
+        netlists: from that call, or one in other formats, and their values to what the node may be:
+            elements of its constants that a cycle takes, and its netlist.
         likeness: equal for nodes that are alike at equal lanes.
     """
 
     node: str
+    call: Call
     groups: tuple[int, ...]
-    netlists: Callable[[Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
+    netlists: Callable[[Call, Lanes], Iterator[tuple[Mapping[str, int], Netlist]]]
     likeness: Hashable
 
 
@@ -508,12 +510,12 @@ def _choice(
     seen = tuple(dict.fromkeys(places))
     asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
 
-    def netlists(lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
+    def netlists(call: Call, lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
         for unrolled, netlist, _ in _netlists(call, slots, places, seen, asked, lanes):
             yield unrolled, netlist
 
     likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
-    return Choice(node.name, seen, netlists, likeness)
+    return Choice(node.name, call, seen, netlists, likeness)
 
 
 def _likeness(call: Call) -> Hashable:

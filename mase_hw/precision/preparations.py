@@ -1,0 +1,98 @@
+"""What lets the same formats lose less: ranges, codes and biases fitted to samples.
+
+`CHANGES` are tried on a graph before it has formats; the float model stays the same function.
+`STEPS` are tried on a graph in its formats, whose fields stay or are chosen anew, but not widths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from torch import Tensor
+
+from mase_hw.errors import UnsupportedError
+from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes.compression.correct_bias import correct_bias_transform_pass
+from mase_hw.passes.compression.gptq import gptq_transform_pass
+from mase_hw.passes.compression.rotate import rotate_transform_pass
+from mase_hw.passes.compression.scale_channels import scale_channels_transform_pass
+from mase_hw.passes.compression.walk import layers
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+
+Batches = Sequence[Sequence[Tensor]]
+# Width of the weights for which channels are scaled, and the strength where activations decide.
+NARROW, STRENGTH = 8, 0.5
+BLOCK = 32
+
+
+@dataclass(frozen=True)
+class Formats:
+    """A graph in formats, on the way.
+
+    Attributes:
+        base: the canonical graph without formats.
+        config: the formats.
+        opened: the same without what follows from observed values.
+        graph: the base in these formats.
+        data: batches to fit to.
+    """
+
+    base: MaseGraph
+    config: Mapping[str, Any]
+    opened: Mapping[str, Any]
+    graph: MaseGraph
+    data: Batches
+
+
+def _ranges(observer: str, formats: Formats) -> Formats:
+    """Return formats whose ranges an observer chooses, which may clip outliers."""
+    given = {"config": formats.opened, "data": formats.data, "observer": observer}
+    config = calibrate_analysis_pass(formats.base, given)[1]["config"]
+    graph, _ = quantize_transform_pass(formats.base, config)
+    return replace(formats, config=config, graph=graph)
+
+
+def _codes(formats: Formats) -> Formats:
+    if not any(formats.graph.call(node).constants for node in layers(formats.graph)):
+        raise UnsupportedError("there is no layer with a matrix of weights of its own")
+    graph, _ = gptq_transform_pass(formats.graph, {"data": formats.data})
+    return replace(formats, graph=graph)
+
+
+def _biases(formats: Formats) -> Formats:
+    graph, _ = correct_bias_transform_pass(formats.graph, {"data": formats.data})
+    return replace(formats, graph=graph)
+
+
+OF_RANGES: Mapping[str, Callable[[Formats], Formats]] = {
+    "percentile ranges": partial(_ranges, "percentile"),
+    "ranges of least error": partial(_ranges, "mse"),
+}
+OF_WEIGHTS: Mapping[str, Callable[[Formats], Formats]] = {
+    "GPTQ": _codes,
+    "bias correction": _biases,
+}
+STEPS = {**OF_RANGES, **OF_WEIGHTS}
+
+
+def _scaled(mg: MaseGraph, data: Batches, **given: Any) -> MaseGraph | None:
+    mg, info = scale_channels_transform_pass(mg, {"data": data, **given})
+    return mg if any(info["strengths"].values()) else None
+
+
+def _rotated(mg: MaseGraph, data: Batches) -> MaseGraph | None:
+    mg, info = rotate_transform_pass(mg, {"block": BLOCK})
+    return mg if info["rotated"] else None
+
+
+_WEIGHT = {"name": DEFAULT_FORMAT, "width": NARROW}
+CHANGES: Mapping[str, Callable[[MaseGraph, Batches], MaseGraph | None]] = {
+    "channels scaled for weights": partial(_scaled, weight=_WEIGHT),
+    "channels scaled for activations": partial(_scaled, strength=STRENGTH),
+    "rotation": _rotated,
+}

@@ -1,0 +1,129 @@
+"""Preparation is tried at the formats that were found, and kept where cheaper ones do with it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from mase_hw._stages import stage
+from mase_hw.errors import MaseError
+from mase_hw.formats import DEFAULT_FORMAT
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.precision.configuration import uniform
+from mase_hw.precision.cost import Lanes
+from mase_hw.precision.evaluation import Evaluator, Result
+from mase_hw.precision.fitted import Fitted, Tried
+from mase_hw.precision.fitting import Fitting
+from mase_hw.precision.preparations import CHANGES, NARROW, STEPS
+from mase_hw.precision.samples import Samples
+
+_LOG = logging.getLogger(__name__)
+# Decibels that a preparation has to gain at the same formats, to be followed.
+LEAST_DB = 0.5
+# What a step may take more, as where sums of other weights are a bit wider, and what formats that
+# need a preparation have to take, of those without.
+MORE, LESS = 1.01, 0.99
+
+
+def prepared(fitting: Fitting, found: Fitted) -> Fitted:
+    """Return formats whose graphs are prepared, where those keep the goal for less.
+
+    Args:
+        fitting: the choice, made once.
+        found: what it gave.
+    """
+    best, kept, tried = found.result, list[str](), list[Tried]()
+    for name in STEPS:
+        stage(name)
+        try:
+            result = fitting.prepared(found.result, [*kept, name])
+        except MaseError as error:
+            _LOG.debug("%s is left out: %s", name, error)
+            continue
+        gain = result.sqnr_db - best.sqnr_db
+        tried.append(Tried(name, gain))
+        if gain >= LEAST_DB and result.cost.weighed <= MORE * found.result.cost.weighed:
+            kept.append(name)
+            best = result
+    if not kept:
+        return replace(found, tried=tried)
+    again = _again(fitting, kept) if found.goal.bounds_loss else replace(found, result=best)
+    if again is None or not _is_better(again, found):
+        return replace(found, tried=tried)
+    front = [*found.front, found.result]
+    tried = [replace(item, kept=item.name in again.result.steps) for item in tried]
+    return replace(again, tried=tried, front=front)
+
+
+def _again(fitting: Fitting, steps: list[str]) -> Fitted | None:
+    try:
+        return fitting.again(steps)
+    except MaseError as error:
+        _LOG.debug("no formats are found with %s: %s", ", ".join(steps), error)
+        return None
+
+
+def _is_better(found: Fitted, other: Fitted) -> bool:
+    """Return whether formats take less for a goal, or keep more within a budget."""
+    if found.goal.bounds_loss:
+        return found.result.cost.weighed < LESS * other.result.cost.weighed
+    return found.result.sqnr_db > other.result.sqnr_db
+
+
+def changed(
+    base: MaseGraph,
+    samples: Samples,
+    lanes: Lanes,
+    found: Fitted,
+    fit: Callable[[MaseGraph], Fitted],
+) -> Fitted:
+    """Return formats of a changed graph that computes the same, where they take less.
+
+    Args:
+        base: the canonical graph with observed ranges.
+        samples: to change it on, and to compare on.
+        lanes: the parallelism of the hardware.
+        found: formats of the base.
+        fit: returns the formats of another graph.
+    """
+    width = {"name": DEFAULT_FORMAT, "width": NARROW}
+    plain = _run(base, samples, lanes, width)
+    best, tried = found, list[Tried]()
+    for name, mg in _changes(base, samples):
+        stage(name)
+        other = _run(mg, samples, lanes, width)
+        if plain is None or other is None:
+            continue
+        tried.append(Tried(name, other.sqnr_db - plain.sqnr_db))
+        if other.sqnr_db < plain.sqnr_db + LEAST_DB:
+            continue
+        try:
+            again = fit(mg)
+        except MaseError as error:
+            _LOG.debug("no formats are found with %s: %s", name, error)
+            continue
+        if _is_better(again, best):
+            best = replace(again, changed=name, front=[*best.front, best.result])
+    tried = [replace(item, kept=item.name == best.changed) for item in tried]
+    return replace(best, tried=[*tried, *best.tried])
+
+
+def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph]]:
+    for name, change in CHANGES.items():
+        try:
+            mg = change(base, samples.chosen_on)
+        except MaseError as error:
+            _LOG.debug("%s is left out: %s", name, error)
+            continue
+        if mg is not None:
+            yield name, add_software_metadata_analysis_pass(mg, {"data": samples.chosen_on})[0]
+
+
+def _run(mg: MaseGraph, samples: Samples, lanes: Lanes, width: dict[str, object]) -> Result | None:
+    try:
+        return Evaluator(mg, samples, lanes).run("", uniform(mg, width))
+    except MaseError as error:
+        _LOG.debug("%s is not compared: %s", mg.name, error)
+        return None

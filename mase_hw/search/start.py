@@ -1,0 +1,118 @@
+"""Where a search begins: number formats that are known, and a space around them.
+
+The first trial proposes what a configuration says, as near as the space has it. Without a space of
+formats, each width of the configuration may be up to `NARROWER` bits less, and fractions are
+fitted anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch.fx import Node
+
+from mase_hw._config_file import read_formats
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import common
+from mase_hw.passes.configuration import Configuration
+from mase_hw.search._values import Dimension, Value, dimensions_of
+from mase_hw.search.space import Space
+
+if TYPE_CHECKING:
+    from optuna import Study
+
+NARROWER, LEAST = 2, 2
+WIDTH, FRACTION = "_width", "_frac_width"
+
+
+def with_start(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a configuration whose `start` is read, and which has a space of formats around it.
+
+    Raises:
+        ConfigError: for a start that is no configuration, or a file without number formats.
+    """
+    start = config.get("start")
+    if start is None:
+        return config
+    if not isinstance(start, str | Path | Mapping):
+        raise ConfigError(f"search: start is {start!r}; allowed: number formats, or their file")
+    known = start if isinstance(start, Mapping) else read_formats(start)
+    space = dict(config.get("space", {}))
+    space.setdefault("quantize", around(known))
+    return {**config, "start": known, "space": space}
+
+
+def begin(study: Study, mg: MaseGraph, space: Space, config: Mapping[str, Any]) -> None:
+    """Let a study without trials begin with number formats, where a search has a `start`.
+
+    Args:
+        study: the study.
+        mg: the captured model.
+        space: what is searched.
+        config: of the search.
+    """
+    start = config.get("start")
+    if start is not None and not study.get_trials(deepcopy=False):
+        graph = canonicalize(mg, Space.formats(config["space"]))
+        study.enqueue_trial(first_parameters(graph, space, start))
+
+
+def around(start: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the space of formats around a configuration."""
+    return {
+        key: {**entry, "config": _narrower(entry["config"])}
+        if isinstance(entry, Mapping) and isinstance(entry.get("config"), Mapping)
+        else entry
+        for key, entry in start.items()
+    }
+
+
+def _narrower(entry: Mapping[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in entry.items():
+        if key.endswith(FRACTION):
+            continue
+        is_width = key.endswith(WIDTH) and isinstance(value, int) and value > LEAST
+        found[key] = {"low": max(LEAST, value - NARROWER), "high": value} if is_width else value
+    return found
+
+
+def first_parameters(mg: MaseGraph, space: Space, start: Mapping[str, Any]) -> dict[str, Value]:
+    """Return what the first trial proposes, by dimension; what the start does not say is left out.
+
+    Args:
+        mg: the canonical graph of the space.
+        space: what is searched.
+        start: a configuration of number formats.
+
+    Raises:
+        ConfigError: for a start with a name that matches no node.
+    """
+    nodes: dict[str, Node] = {node.name: node for node in mg.nodes if node.op == "call_function"}
+    config = Configuration.parse(start, list(nodes))
+    found: dict[str, Value] = {}
+    for name, entry in space.quantize.items():
+        known = config.for_node(name, common(nodes[name]).operator)
+        for key, item in entry.items():
+            for dimension in dimensions_of(item):
+                value = _nearest(dimension, known.get(key))
+                if value is not None:
+                    found.setdefault(dimension.name, value)
+    return found
+
+
+def _nearest(dimension: Dimension, wanted: Any) -> Value | None:
+    """Return the value of a dimension that is nearest to one; None where none is comparable."""
+    values = dimension.values
+    if values is not None and wanted in values:
+        return values[values.index(wanted)]
+    if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+        return None
+    if values is None:
+        return min(max(float(wanted), dimension.low), dimension.high)
+    numbers = [item for item in values if isinstance(item, int | float) and type(item) is not bool]
+    return min(numbers, key=lambda item: abs(item - wanted), default=None)
