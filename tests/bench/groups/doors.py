@@ -126,7 +126,7 @@ def rationals(name: str, file: Path, low: MaseGraph, x: Tensor) -> Row:
     """Compare the codes of the result with exact rational numbers."""
     rational: Any = importlib.import_module("tests.doors.rational")
     model, off, size = rational.RationalModel(file), 0, 0
-    for part in torch.split(x, AT_A_TIME):
+    for part in _batches(x, AT_A_TIME):
         wanted = list(model.codes(part.numpy()).values())[-1]
         off += int((codes_of(low, part).reshape(wanted.shape).numpy() != wanted).sum())
         size += wanted.size
@@ -137,7 +137,7 @@ def rationals(name: str, file: Path, low: MaseGraph, x: Tensor) -> Row:
 def simulated(name: str, project: Project, x: Tensor) -> Row:
     """Compare the RTL with the integer reference, with stalls."""
     off = size = 0
-    for seed, part in enumerate(torch.split(x, AT_A_TIME)):
+    for seed, part in enumerate(_batches(x, AT_A_TIME)):
         report = mase_hw.simulate(project, part, stall=0.2, seed=seed)
         off, size = off + report.mismatches, size + report.elements
         if not report.bit_exact:
@@ -149,7 +149,7 @@ def simulated(name: str, project: Project, x: Tensor) -> Row:
 def runtime(name: str, file: Path, graph: MaseGraph, count: int, spread: float) -> Iterator[Row]:
     """Yield how many codes of all layers differ from ONNX Runtime's, and by how many steps."""
     x = torch.randn(count, *graph.example_inputs[0].shape[1:]) * spread
-    found = [compare(file, graph, part).layers for part in torch.split(x, AT_A_TIME)]
+    found = [compare(file, graph, part).layers for part in _batches(x, AT_A_TIME)]
     off, first, size = (
         sum(getattr(layer, field) for layers in found for layer in layers)
         for field in ("differing", "first", "elements")
@@ -222,8 +222,8 @@ def modules(count: int) -> Iterator[Row]:
     x = torch.randn(-(-count // len(example)) * len(example), *example.shape[1:]) * 1.2
     low = lowered(quantize(mase_hw.trace(model, example)))
     node = made.last_rounded(low).name
-    found = torch.cat([codes_of(low, part, node) for part in torch.split(x, len(example))])
-    wanted = torch.cat([made.codes_of(model, part) for part in torch.split(x, len(example))])
+    found = torch.cat([codes_of(low, part, node) for part in _batches(x, len(example))])
+    wanted = torch.cat([made.codes_of(model, part) for part in _batches(x, len(example))])
     yield from agreeing("pt2e", model, x, found, wanted.reshape(found.shape).long(), example)
     model, example = made.weights_only()
     x = torch.randn(count, *example.shape[1:]) * 1.2
@@ -259,3 +259,7 @@ def operators(count: int) -> Iterator[Row]:
 
 
 FIGURES = {"qonnx": qonnx_files, "modules": modules, "operators": operators}
+
+
+def _batches(x: Tensor, size: int) -> list[Tensor]:
+    return [x[start : start + size] for start in range(0, len(x), size)]
