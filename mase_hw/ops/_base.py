@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten
 
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import FIXED_POINT, Families, names_in
@@ -69,7 +70,7 @@ class Call:
 
     def after(self, before: Call) -> Call:
         """Return this call with what is known of an earlier one of the same constants."""
-        same = self.attributes == before.attributes
+        same = _equal(dict(self.attributes), dict(before.attributes))
         return replace(self, _known=before._known) if same else self
 
     @property
@@ -92,6 +93,16 @@ class Call:
         spec, values = self.operands[operand], self.constants[operand]
         codes = self.once(f"codes of {operand}", lambda: _narrow(spec.quantized.encode(values)))
         return codes.to(torch.int64, copy=True)
+
+
+def _equal(first: object, second: object) -> bool:
+    """Return whether two values are equal; tensors in them are where they are the same ones."""
+    (leaves, shape), (others, other_shape) = tree_flatten(first), tree_flatten(second)
+    return shape == other_shape and all(
+        leaf is other
+        or not (isinstance(leaf, Tensor) or isinstance(other, Tensor) or leaf != other)
+        for leaf, other in zip(leaves, others, strict=True)
+    )
 
 
 def _narrow(codes: Tensor) -> Tensor:
