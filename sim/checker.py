@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -61,7 +60,7 @@ class Mismatch:
             f"{self.lane}, cycle {cycle}, seed {self.seed}{wave})"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable description."""
         return asdict(self)
 

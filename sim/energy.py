@@ -72,7 +72,7 @@ class EnergyReport:
         """Joules an inference, all nodes together."""
         return sum(both for both, _ in self.nodes.values())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields; energies are in joules an inference."""
         return {
             "library": self.library,

@@ -139,7 +139,7 @@ class SimulationReport:
             return None
         return self.agreement.sqnr_db >= self.min_sqnr
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable description without the outputs."""
         skipped = (
             "outputs", "values", "first_mismatch", "violations", "waveform", "queues", "memory",

@@ -106,11 +106,6 @@ class RowNorm:
         return self.element_width + (self.size - 1).bit_length()
 
     @property
-    def squares_width(self) -> int:
-        """Bits of the sum of squares of a row, without a sign."""
-        return 2 * self.element_width - 1 + (self.size - 1).bit_length()
-
-    @property
     def difference_width(self) -> int:
         """Bits of the difference `d` from the mean."""
         return self.total_width + 1

@@ -27,11 +27,6 @@ class RamSource(RomSource):
         return cls(**given, number=number)
 
     @property
-    def load_bytes(self) -> int:
-        """Bytes of the row that it takes."""
-        return self.depth * -(-self.image.width_bits // 8)
-
-    @property
     def parameters(self) -> Mapping[str, Value]:
         """Bits of a word, words, beats a word; the top says whether anything can be loaded."""
         given = super().parameters

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from mase_hw._resources import template_environment
 from mase_hw.deploy.c_header import render_header
@@ -175,7 +174,7 @@ class Bus:
         text = json.dumps([self.core_hash, self.options.kind, ports], sort_keys=True)
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the key `bus` of `design.json`."""
         return {
             "kind": self.options.kind,

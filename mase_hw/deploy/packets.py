@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import zlib
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 
@@ -155,7 +154,7 @@ class Packet:
             sizes[1],
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry of `design.json`."""
         return {
             "stream": self.stream.name,

@@ -54,7 +54,7 @@ class Stream:
         """The payload signals of a beat."""
         return self.spec.quantized.stream_fields(self.spec.lanes, self.spec.parallelism[0])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry of `design.json`."""
         return {
             "name": self.name,
@@ -228,7 +228,7 @@ class Constant:
     source: RomSource
     file: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry of `design.json`."""
         spec = self.source.spec
         return {
@@ -270,7 +270,7 @@ class Load:
         """Bytes in an image."""
         return self.words * self.word_bytes
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the entry of `design.json`."""
         return asdict(self)
 

@@ -72,7 +72,7 @@ class Agreement:
         known = [item.sqnr_db for item in self.results.values() if item.sqnr_db is not None]
         return min(known, default=None)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
         return {
             "results": {name: item.to_dict() for name, item in self.results.items()},
@@ -132,7 +132,7 @@ class ModelAgreement:
             line += f", worst at {self.worst} ({Closeness(self.worst_db)})"
         return line
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
         worst = {} if self.worst_db is None else Closeness(self.worst_db).to_dict()
         return {

@@ -207,10 +207,6 @@ def _check_entry(file: Path, entry: dict[str, Any]) -> None:
         raise _refusal(file, f"a call that is no operator on tensors: {_shown(entry['target'])}")
 
 
-def _is_name(value: object) -> bool:
-    return isinstance(value, str) and bool(re.fullmatch(r"(?:[A-Za-z_]\w*)?", value, re.ASCII))
-
-
 def _is_size(value: object) -> bool:
     if not isinstance(value, str) or len(value) > 10_000:
         return False

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from mase_hw.hardware._nextpnr import Segment
 from mase_hw.hardware._wrapper import INSTANCE
@@ -49,7 +48,7 @@ class Step:
     logic_ns: float
     routing_ns: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
         return dict(vars(self))
 
@@ -86,7 +85,7 @@ class CriticalPath:
         through += f" (through {', '.join(inner)})" if inner else ""
         return f"{through} -> {_named(last)}: {last.kind}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the sums and the steps."""
         return {
             "logic_ns": round(self.logic_ns, 3),

@@ -201,7 +201,7 @@ class Plan:
         """Resources in look-up tables, as `explore` weighs them."""
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return everything, with the table."""
         names = ("interval", "lut", "dsp", "bram", "gap", "slowest")
         return {**{name: getattr(self, name) for name in names}, "parallelism": self.table}

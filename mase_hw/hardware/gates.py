@@ -104,7 +104,7 @@ class GateReport:
         """The sum over nodes."""
         return reduce(add, self.nodes.values(), GateCount())
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the library's name, the totals, and `nodes` with the same keys."""
         return {
             "library": self.library.name,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw._results import whole_file
 from mase_hw.errors import RoutingError
@@ -124,7 +124,7 @@ class RouteReport:
             f"lower --clock, or try more --seeds{grade}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the figures of the median run, every seed's clock rate, and the resources."""
         return {
             "device": self.part.device,

@@ -63,7 +63,7 @@ class SynthesisReport:
         """The sum over nodes, and the glue."""
         return reduce(add, self.nodes.values(), self.glue)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the totals, `nodes` with the same five keys, `glue` and `other`."""
         return {
             "target": self.target,

@@ -63,7 +63,7 @@ class CompressionResult:
     hardware: Mapping[str, float]
     folder: Path | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serializable description."""
         return {"steps": list(self.rows), "test": self.test, "hardware": self.hardware}
 

@@ -304,7 +304,7 @@ class Problem:
         self._solver = cp_model.CpSolver()
 
     def switch(self) -> Any:
-        """Return another literal."""
+        """Return a new literal, true or false as the solver chooses."""
         return self.model.new_bool_var("")
 
     def is_on(self, literal: Any) -> bool:

@@ -85,7 +85,7 @@ class Result:
         known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
         return min(known, default=math.inf)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
         return {
             "name": self.name,

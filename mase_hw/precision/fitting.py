@@ -222,6 +222,7 @@ class Fitting:
             except UnsupportedError:
                 config = configuration(self._mg, self._operands, chosen.options)
                 problems = preflight(self._evaluator.quantized(config))
+                _LOG.debug("a choice is refused: %s", "; ".join(map(str, problems)))
                 if not self._chooser.narrow({item.node for item in problems}, chosen):
                     raise
         return None
@@ -266,6 +267,7 @@ class Fitting:
             bound = target / factor
             made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
             if made is None:
+                _LOG.debug("no choice of formats by operand is within the bound")
                 break
             chosen, result = made
             left = result.sqnr_db - wanted

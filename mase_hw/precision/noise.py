@@ -84,7 +84,7 @@ class NoiseTable:
         known = zip(self._operands, self.power, strict=True)
         return [_filled(operand, item / signal) for operand, item in known]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
         return {
             "power": [item.tolist() for item in self.power],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -133,7 +133,7 @@ class ProofReport:
         edited = f"; edited, and proved as it is: {', '.join(self.edited)}" if self.edited else ""
         return f"{', '.join(parts)}; {self.seconds:.0f} s{edited}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable description."""
         return {
             "proved": self.count("proved"),

@@ -118,7 +118,7 @@ class ExternalMemory:
         on_their_way = bursts * (port.latency_cycles + REQUEST_CYCLES - step) + beats * step
         return max(beats * step, -(-on_their_way // port.outstanding))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable description, which `from_dict` reads."""
         return {
             "port": "m_axi",

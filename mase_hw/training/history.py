@@ -43,7 +43,7 @@ class History:
     metric: str = "accuracy"
     best: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return a JSON-serializable description."""
         return {
             "metric": self.metric,

@@ -20,7 +20,6 @@ class Maximum(Binary, Selecting, Commutative):
     name: ClassVar[str] = "maximum"
     targets: ClassVar[tuple[str, ...]] = (
         "aten.maximum.default",
-        "aten.fmax.default",
         "aten.max.other",
     )
     families: ClassVar[Families] = FIXED_POINT
