@@ -10,7 +10,6 @@ import typer
 
 from mase_hw.cli._options import MEASURE
 from mase_hw.cli._progress import Display
-from mase_hw.ops import carried
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,6 +42,7 @@ def operators(
             typer.echo(json.dumps({"errors": [_description(item) for item in measured]}, indent=2))
         display.console.print(_error_table(measured))
         return
+    from mase_hw.ops import carried
     from mase_hw.ops import operators as registered
 
     # Those with a role are what the flow itself inserts.
@@ -83,6 +83,8 @@ def _print_table(display: Display, known: list[Operator]) -> None:
 
 def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the formats that an operator computes in, and those whose exact values it takes."""
+    from mase_hw.ops import carried
+
     return item.formats, carried(item)
 
 
