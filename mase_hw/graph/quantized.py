@@ -107,10 +107,10 @@ class GraphRun:
         used = number_format if self._training else number_format.at_inference()
         if values.is_floating_point():
             return used.fake_quantize(values)
-        rounded = used.fake_quantize(values.to(torch.get_default_dtype()))
         # Whole numbers, as indices are, stay such where the format holds them.
-        whole = rounded.to(values.dtype)
-        return whole if torch.equal(whole.to(rounded.dtype), rounded) else rounded
+        whole, rounded = used.fake_quantize(values), used.fake_quantize(values.double())
+        same = torch.equal(whole.double(), rounded)
+        return whole if same else rounded.to(torch.get_default_dtype())
 
     def _compute(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
         operator = operator_for(node.target) if node.op == "call_function" else None

@@ -130,7 +130,7 @@ def test_software_metadata_sees_every_batch(mg):
 
 
 def test_software_metadata_refuses_data_that_are_no_inputs(mg):
-    with pytest.raises(ConfigError, match="does not hold the inputs of net: x"):
+    with pytest.raises(ConfigError, match="does not hold the inputs of net as tensors: x"):
         add_software_metadata_analysis_pass(mg, {"data": [{"y": torch.zeros(1)}]})
     with pytest.raises(ConfigError, match="no batches"):
         add_software_metadata_analysis_pass(mg, {"data": iter(())})

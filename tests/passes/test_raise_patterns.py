@@ -12,7 +12,7 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import common
-from mase_hw.ops import Apply, Unary, example_values, operators, torch_target
+from mase_hw.ops import Apply, Recognized, Unary, example_values, operators, torch_target
 from mase_hw.passes.canonical import raise_patterns
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
 
@@ -74,7 +74,9 @@ def test_a_spelling_is_one_operator(function, name):
     assert torch.allclose(graph(values), function(values), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(operators()))
+@pytest.mark.parametrize(
+    "name", [name for name, item in sorted(operators().items()) if isinstance(item, Recognized)]
+)
 def test_a_pattern_computes_the_operator(name):
     operator = operators()[name]
     values = torch.rand(64, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.1
