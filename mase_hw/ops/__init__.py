@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from mase_hw.errors import UnitError
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     OPERAND_NAMES,
@@ -104,7 +105,13 @@ def operators() -> dict[str, Operator]:
 
 @cache
 def _by_target() -> dict[str, Operator]:
-    return {target: operator for operator in operators().values() for target in operator.targets}
+    found: dict[str, Operator] = {}
+    for operator in operators().values():
+        for target in operator.targets:
+            other = found.setdefault(target, operator)
+            if other is not operator:
+                raise UnitError(f"{other.name} and {operator.name} both have the target {target}")
+    return found
 
 
 def operator_for(target: object) -> Operator | None:

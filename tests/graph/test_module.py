@@ -168,7 +168,8 @@ def test_long_names_leave_room_for_every_column_of_80_characters():
     console.print(mg.table())
     for text in (console.file.getvalue(), str(mg)):
         first = next(line for line in text.splitlines() if "a_block_of" in line)
-        assert len(first.split()) == 6, text
+        columns = ("linear", "1 x 8", "fixed<3,1>", "1 x 1", "test_module")
+        assert all(word in first for word in columns), text
         assert all(len(line.rstrip()) <= 80 for line in text.splitlines())
     lines = console.file.getvalue().splitlines()
     joined = "".join(line.split()[0] for line in lines if line.strip())

@@ -2,6 +2,8 @@
 
 import pytest
 
+from mase_hw import ops
+from mase_hw.errors import UnitError
 from mase_hw.ops import Interface, Masked, Numeric, Operator, Tiled, operators
 
 
@@ -25,3 +27,15 @@ def test_a_member_without_its_interface_is_refused(interface: type[Interface]) -
     for name in members:
         with pytest.raises(TypeError, match=f"Odd defines .*{interface.__name__}"):
             type("Odd", (Operator,), {name: None})
+
+
+def test_two_operators_with_one_target_are_refused(monkeypatch):
+    first, second = operators()["relu"], operators()["tanh"]
+    monkeypatch.setattr(type(second), "targets", first.targets)
+    ops._by_target.cache_clear()
+    try:
+        with pytest.raises(UnitError, match=r"relu and tanh both have the target aten\.relu"):
+            ops.operator_for("aten.relu.default")
+    finally:
+        monkeypatch.undo()
+        ops._by_target.cache_clear()
