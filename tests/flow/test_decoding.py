@@ -276,9 +276,7 @@ def test_a_decoder_is_exact_over_a_sequence(name, tmp_path):
 def test_a_step_of_something_else_is_refused():
     with pytest.raises(ConfigError, match="takes a model of transformers, not a Linear"):
         DecoderStep(nn.Linear(2, 2), 4)
-    with pytest.raises(
-        ConfigError, match=f"of {TOKENS + 1} tokens; allowed for Llama"
-    ):
+    with pytest.raises(ConfigError, match=f"of {TOKENS + 1} tokens; allowed for Llama"):
         decoder("llama", TOKENS + 1)
     fields = {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 0}
     with pytest.raises(ConfigError, match="layers that keep the keys and values of all"):
