@@ -167,7 +167,10 @@ def test_every_expression_computes_what_torch_does():
             torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4, msg=str(example))
 
 
-@pytest.fixture(scope="module", params=CONFIGS)
+CONFIGURED = [pytest.param(name, marks=SLOW) if name != "8 bits" else name for name in CONFIGS]
+
+
+@pytest.fixture(scope="module", params=CONFIGURED)
 def quantized(request):
     return everything_as(request.param)[0]
 

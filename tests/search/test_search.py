@@ -190,7 +190,7 @@ def test_a_failed_trial_is_recorded_and_the_study_goes_on(tmp_path):
             {"space": {"quantize": {"by": "name", "linear_9": {"config": ENTRY}}}},
             "linear_9.*selects",
         ),
-        ({"space": {"parallelism": {"conv": {"data_in_0_dim_0": [1]}}}}, "'conv', no node"),
+        ({"space": {"parallelism": {"conv": {"data_in_0_dim_0": [1]}}}}, "no node 'conv'"),
         ({"space": space(weight_width=[])}, "empty list"),
         ({"space": space(weight_width={"low": 8, "high": 2})}, "range of .* is empty"),
         ({"space": space(weight_width={"from": 8})}, "keys low and high"),
