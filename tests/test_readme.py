@@ -224,7 +224,7 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     assert len(lines) == 3
     outputs = [run(["sh", "-c", line], tmp_path) for line in lines]
     assert "every node has hardware" in outputs[0]
-    assert "--config build/formats/formats.toml --simulate" in outputs[1]
+    assert "--weights build/formats/model.mase --simulate" in outputs[1]
     assert re.search(r"bit-exact\W+yes", outputs[2])
     design = json.loads((tmp_path / "build" / "net" / "design.json").read_text())
     streams = {item["name"]: item for item in design["streams"] + design["constants"]}

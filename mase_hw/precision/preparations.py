@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -60,7 +61,14 @@ def _ranges(observer: str, formats: Formats) -> Formats:
 def _codes(formats: Formats) -> Formats:
     if not any(formats.graph.call(node).constants for node in layers(formats.graph)):
         raise UnsupportedError("there is no layer with a matrix of weights of its own")
-    graph, _ = gptq_transform_pass(formats.graph, {"data": formats.data})
+    # What keeps rounding to nearest is no news where each preparation is tried.
+    logger = logging.getLogger(gptq_transform_pass.__module__)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        graph, _ = gptq_transform_pass(formats.graph, {"data": formats.data})
+    finally:
+        logger.setLevel(level)
     return replace(formats, graph=graph)
 
 

@@ -82,3 +82,14 @@ def test_what_counts_the_batch_stays_whole():
     model = Function(lambda x: torch.nn.functional.normalize(x, dim=0))
     mg = mase_hw.trace(model, (torch.randn(4, 6),))
     assert preflight(quantize(mg))
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean"])
+def test_a_decomposition_that_is_wrong_is_not_taken(reduction):
+    """That of torch counts targets behind the first -1."""
+    torch.manual_seed(0)
+    model = nn.MultiLabelMarginLoss(reduction=reduction)
+    targets = torch.tensor([[2, 0, -1, 1, 1, 1], [5, -1, 0, 0, 0, 0], [1, 2, 3, -1, 0, 0]])
+    mg = canonicalize(mase_hw.trace(model, (torch.randn(3, 6), targets)))
+    given = torch.randn(3, 6)
+    torch.testing.assert_close(mg(given, targets), model(given, targets))

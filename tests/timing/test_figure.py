@@ -15,5 +15,5 @@ def test_the_depth_is_the_largest_occupancy() -> None:
     page = FILE.parent.with_name("README.md").read_text()
     assert f"{depth} beats, in cycle {departures[held.argmax()]}." in page
     late = found["second"][0] - come[0], departures[0] - found["second"][0]
-    assert "follows {} cycles later, and `add` another {}:".format(*late) in page
+    assert "`second` {} cycles later, and `add` another {}:".format(*late) in page
     assert f"{depth} beats: the depth" in FILE.read_text()
