@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_processes",
         "registry",
         "_stages",
+        "_logs",
         "_resources",
         "_native",
         "rtl",

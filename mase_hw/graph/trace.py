@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
 from mase_hw.graph._attention import as_written, batch_first_attention
@@ -329,18 +330,11 @@ def _uncollected() -> Iterator[None]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Keep torch's own diagnostics away from the user: what matters is in the error."""
-    logger = logging.getLogger("torch")
-    children = [logging.getLogger(name) for name in ("torch.fx", "torch.export", "torch._export")]
-    levels = [(item, item.level) for item in (logger, *children)]
-    try:
-        for item, _ in levels:
-            item.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for item, level in levels:
-            item.setLevel(level)
+    names = "torch", "torch.fx", "torch.export", "torch._export"
+    silent = at_level(logging.CRITICAL, *names)
+    with silent, warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _ordered(

@@ -14,6 +14,7 @@ from typing import Any
 
 from torch import Tensor
 
+from mase_hw._logs import at_level
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
@@ -62,13 +63,8 @@ def _codes(formats: Formats) -> Formats:
     if not any(formats.graph.call(node).constants for node in layers(formats.graph)):
         raise UnsupportedError("there is no layer with a matrix of weights of its own")
     # What keeps rounding to nearest is no news where each preparation is tried.
-    logger = logging.getLogger(gptq_transform_pass.__module__)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
+    with at_level(logging.ERROR, gptq_transform_pass.__module__):
         graph, _ = gptq_transform_pass(formats.graph, {"data": formats.data})
-    finally:
-        logger.setLevel(level)
     return replace(formats, graph=graph)
 
 

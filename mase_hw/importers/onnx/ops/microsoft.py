@@ -5,7 +5,10 @@ Source: "Contrib Operators", onnxruntime, docs/ContribOperators.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
+from torch import Tensor
 
 from mase_hw.importers.onnx._families import functions
 from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Value
@@ -22,12 +25,16 @@ DOMAINS = ("com.microsoft",)
 GIVEN = 3
 
 
+def _reals(node: NodeCall, given: Sequence[Value]) -> list[Tensor]:
+    """Return the reals of operands that follow each other."""
+    return [real_values(node, *given[i : i + GIVEN]) for i in range(0, len(given), GIVEN)]
+
+
 def _between(kind: str, count: int = 1) -> Function:
     """Return ONNX's own operator on the reals of so many operands, and a rounding."""
 
     def function(node: NodeCall, *given: Value) -> Codes:
-        places = range(0, GIVEN * count, GIVEN)
-        reals = [real_values(node, *given[place : place + GIVEN]) for place in places]
+        reals = _reals(node, given[: GIVEN * count])
         if node.get("channels_last"):
             raise node.refuse("channels_last is 1; allowed is 0")
         return quantized(node, functions()["", kind](node, *reals), *given[GIVEN * count :])
@@ -36,10 +43,8 @@ def _between(kind: str, count: int = 1) -> Function:
 
 
 def _concat(node: NodeCall, scale: Value, point: Value, *given: Value) -> Codes:
-    reals = [
-        real_values(node, *given[place : place + GIVEN]) for place in range(0, len(given), GIVEN)
-    ]
-    return quantized(node, torch.cat(reals, int(node.get("axis", 0))), scale, point)
+    joined = torch.cat(_reals(node, given), int(node.get("axis", 0)))
+    return quantized(node, joined, scale, point)
 
 
 def _gemm(
