@@ -37,7 +37,7 @@ class Add(Binary, Commutative, Rewritten, Summing):
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
         """One element of each."""
-        return [(dict.fromkeys(call.streams, 1), 1)]
+        return [(dict.fromkeys(call.operands, 1), 1)]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""
