@@ -17,6 +17,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_results",
         "_processes",
         "registry",
+        "_checks",
         "_stages",
         "_logs",
         "_resources",

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._checks import check_bool, check_choice, check_integer
 from mase_hw.formats._encoding import Encoding, Overflow, Rounding
 
 ROUNDING_MODES = ("nearest_even", "nearest_up", "floor", "toward_zero")
@@ -68,12 +69,11 @@ class Fixed(Format):
     overflow: str = "saturate"
 
     def __post_init__(self) -> None:
-        _check_integer("width", self.width, MIN_WIDTH_BITS, MAX_EXACT_BITS)
-        _check_integer("frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
-        if not isinstance(self.signed, bool):
-            raise FormatError(f"fixed: signed is {self.signed!r}; allowed: true, false")
-        _check_choice("rounding", self.rounding, ROUNDING_MODES)
-        _check_choice("overflow", self.overflow, OVERFLOW_MODES)
+        check_integer("fixed", "width", self.width, MIN_WIDTH_BITS, MAX_EXACT_BITS)
+        check_integer("fixed", "frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
+        check_bool("fixed", "signed", self.signed)
+        check_choice("fixed", "rounding", self.rounding, ROUNDING_MODES)
+        check_choice("fixed", "overflow", self.overflow, OVERFLOW_MODES)
 
     def __str__(self) -> str:
         """Return a short name such as `fixed<8,4>` or `ufixed<8,4>`."""
@@ -221,7 +221,7 @@ class Fixed(Format):
     def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:
         """Return the format with the largest `frac_width` that does not saturate the range."""
         if "width" in fields:
-            _check_integer("width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
+            check_integer("fixed", "width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
         open_format = cls(**{**fields, "frac_width": fields.get("frac_width", 0)})
         if "frac_width" in fields:
             return open_format
@@ -260,16 +260,6 @@ class Fixed(Format):
         rounding, overflow = modes.pop() if len(modes) == 1 else (cls.rounding, cls.overflow)
         width = max(MIN_WIDTH_BITS, whole + frac + signed)
         return cls(width, frac, signed, rounding, overflow)
-
-
-def _check_integer(field: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise FormatError(f"fixed: {field} is {value!r}; allowed: an integer from {low} to {high}")
-
-
-def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise FormatError(f"fixed: {field} is {value!r}; allowed: {', '.join(choices)}")
 
 
 def _round(scaled: Tensor, rounding: str) -> Tensor:

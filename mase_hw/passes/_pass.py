@@ -45,6 +45,8 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     def call(
         mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
     ) -> Result:
+        if not isinstance(pass_args or {}, Mapping):
+            raise ConfigError(f"{_title(function)} takes keywords, or a table; got {pass_args!r}")
         given = {**(pass_args or {}), **keywords}
         for name in given:
             if name not in names:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from mase_hw._checks import check_bool, check_integer, check_keys
 from mase_hw._config_file import read_formats
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
@@ -106,8 +107,7 @@ def quantize_step(
     """
     if state.plain is not None:
         raise ConfigError("pipeline: the graph is quantized already; quantize once")
-    if not isinstance(samples, int) or samples < 1:
-        raise ConfigError(f"quantize: samples is {samples!r}; allowed: a number from 1")
+    check_integer("quantize: samples", samples, 1)
     given = {
         "config": config,
         "data": [take(context.split.train_inputs, slice(samples))],
@@ -196,13 +196,9 @@ def train_step(
     trainers = _trainers()
     if trainer not in trainers:
         raise ConfigError(f"train: trainer is {trainer!r}; {nearest(str(trainer), trainers)}")
-    known = ["epochs", "learning_rate", "batch_size", "seed"]
-    unknown = sorted(set(recipe) - set(known))
-    if unknown:
-        known += ["trainer", "learn_steps", "freeze"]
-        raise ConfigError(f"train has no {unknown[0]!r}; known: {', '.join(known)}")
-    if not isinstance(learn_steps, bool):
-        raise ConfigError(f"train: learn_steps is {learn_steps!r}; allowed: true, false")
+    own = ["trainer", "learn_steps", "freeze"]
+    check_keys("train", recipe, ["epochs", "learning_rate", "batch_size", "seed", *own])
+    check_bool("train: learn_steps", learn_steps)
     if learn_steps and state.config is None:
         raise ConfigError("train: learn_steps needs number formats; quantize first")
     mg = state.mg.copy().freeze(*freeze)
@@ -307,6 +303,4 @@ def _check_arguments(name: str, arguments: Mapping[str, object]) -> None:
     if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
         return
     known = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-    for key in arguments:
-        if key not in known:
-            raise ConfigError(f"{name} has no {key!r}; {nearest(key, known)}")
+    check_keys(name, arguments, known)

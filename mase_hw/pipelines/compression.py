@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mase_hw._checks import check_keys
 from mase_hw._config_file import write_config
 from mase_hw._results import check_result, remove_results, result_file
 from mase_hw.data import Split
@@ -115,9 +116,7 @@ class CompressionPipeline:
         Raises:
             ConfigError: for an unknown key, and as the constructor.
         """
-        unknown = sorted(set(config) - set(TABLES))
-        if unknown:
-            raise ConfigError(f"pipeline has no {unknown[0]!r}; known: {', '.join(TABLES)}")
+        check_keys("pipeline", config, TABLES)
         seed = config.get("seed", 0)
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ConfigError(f"pipeline: seed is {seed!r}; allowed: a whole number")

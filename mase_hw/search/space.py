@@ -23,6 +23,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._checks import check_bool
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -285,10 +286,7 @@ def _without_shared(table: object) -> tuple[Any, set[str]]:
     found, shared = dict(table), set()
     for key, entry in table.items():
         if isinstance(entry, Mapping) and SHARED in entry:
-            if not isinstance(entry[SHARED], bool):
-                raise ConfigError(
-                    f"space: shared of {key} is {entry[SHARED]!r}; allowed: true, false"
-                )
+            check_bool(f"space: shared of {key}", entry[SHARED])
             shared |= {key} if entry[SHARED] else set()
             found[key] = {name: value for name, value in entry.items() if name != SHARED}
     return found, shared

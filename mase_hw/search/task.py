@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mase_hw._checks import check_bool, check_keys
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -111,9 +112,7 @@ class Task:
             object.__setattr__(self, "_candidate", evaluator.prepare(graph))
 
     def _check_tables(self) -> None:
-        unknown = sorted(set(self.config) - set(TABLES))
-        if unknown:
-            raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
+        check_keys("search", self.config, TABLES)
         if self.own is not None and "objectives" in self.config:
             raise ConfigError("search: give objectives in the configuration, or one of your own")
         for direction in self.own_directions if self.own is not None else ():
@@ -343,13 +342,10 @@ class Task:
             raise ConfigError(
                 f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
             )
-        for key in table:
-            if key not in legal:
-                raise ConfigError(f"search: {name} has no {key!r}; {nearest(key, legal)}")
+        check_keys(f"search: {name}", table, legal)
         options = dict(table)
         learns = options.pop("learn_steps", False)
-        if not isinstance(learns, bool):
-            raise ConfigError(f"search: learn_steps is {learns!r}; allowed: true, false")
+        check_bool("search: learn_steps", learns)
         return Trainer(**options), learns
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
+from mase_hw._checks import check_integer
 from mase_hw.errors import ConfigError
 from mase_hw.training.batches import Batch
 from mase_hw.training.history import Epoch, History
@@ -61,9 +62,7 @@ class TransformersTrainer:
 
     def __post_init__(self) -> None:
         for name, low in (("epochs", 0), ("batch_size", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
+            check_integer(f"training: {name}", getattr(self, name), low)
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
         task_of(self.task)

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw._checks import check_integer
 from mase_hw._results import whole_file
 from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph
@@ -65,9 +66,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         for name, low in (("epochs", 0), ("batch_size", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
+            check_integer(f"training: {name}", getattr(self, name), low)
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
         task_of(self.task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mase_hw._checks import check_choice
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
@@ -97,14 +98,12 @@ def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
 
 
 def _style(what: str, value: object) -> str:
-    if value not in STYLES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(STYLES)}")
+    check_choice(f"memory: {what}", value, STYLES)
     return str(value)
 
 
 def _place(what: str, value: object) -> str:
-    if value not in PLACES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(PLACES)}")
+    check_choice(f"memory: {what}", value, PLACES)
     return str(value)
 
 
