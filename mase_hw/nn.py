@@ -436,7 +436,7 @@ def calibrate(model: nn.Module, batches: Iterable[object]) -> nn.Module:
     return model
 
 
-def _observe(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+def _observe(layer: nn.Module, arguments: tuple[object, ...]) -> None:
     assert isinstance(layer, QuantizedLayer)
     layer.observe(arguments[0])
 

@@ -135,7 +135,7 @@ class ConfigFile:
     def settle(
         self,
         subject: Subject,
-        parallelism: int | str | Mapping[str, Any] | None = None,
+        parallelism: int | str | Mapping[str, object] | None = None,
         memory: str | None = None,
         memory_style: str | None = None,
     ) -> Settings:
@@ -200,7 +200,7 @@ def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
 
 
 def with_targets(
-    parallelism: int | str | Mapping[str, Any], targets: Mapping[str, float | None]
+    parallelism: int | str | Mapping[str, object], targets: Mapping[str, float | None]
 ) -> int | str | Mapping[str, Any]:
     """Return a parallelism that asks for targets too.
 

@@ -85,7 +85,7 @@ def _check_input(leaf: object) -> None:
         )
 
 
-def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+def _distinct(args: tuple[object, ...], kwargs: dict[str, object]) -> Arguments:
     """Return arguments of which no two are one tensor: export would take them for one input."""
     seen: set[int] = set()
 

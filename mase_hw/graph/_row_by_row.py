@@ -25,7 +25,7 @@ _MOST_ELEMENTS = 1 << 22
 _TOLERANCE = 1e-9
 
 
-def moved_before(module: GraphModule, node: Node, swaps: Callable[[Any], bool]) -> Node | None:
+def moved_before(module: GraphModule, node: Node, swaps: Callable[[object], bool]) -> Node | None:
     """Return what replaces a call behind transpositions; None where its rows are not alone.
 
     A call along the one of both dimensions is a call along the other one before them.

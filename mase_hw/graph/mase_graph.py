@@ -228,7 +228,7 @@ class MaseGraph(CapturedGraph):
         """Pickle as the bytes of `save`, so that number formats are kept."""
         return _unpickled, (to_bytes(self), self.training)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> MaseGraph:
+    def __deepcopy__(self, memo: dict[int, object]) -> MaseGraph:
         """Return `copy()` in the same mode."""
         return self.copy().train(self.training)
 

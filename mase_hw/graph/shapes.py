@@ -22,7 +22,7 @@ class _Visitor(Interpreter):
     def __init__(
         self,
         module: GraphModule,
-        visit: Callable[[Node, Any], None],
+        visit: Callable[[Node, object], None],
         states: dict[str, Tensor],
     ) -> None:
         super().__init__(module)
@@ -60,7 +60,7 @@ class _Visitor(Interpreter):
 def run_with(
     mg: MaseGraph,
     inputs: Sequence[Tensor],
-    visit: Callable[[Node, Any], None],
+    visit: Callable[[Node, object], None],
     states: dict[str, Tensor] | None = None,
 ) -> Any:
     """Run the float model on `inputs` without gradients and show `visit` every node's value.

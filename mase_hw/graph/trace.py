@@ -128,7 +128,7 @@ def _evaluate(model: nn.Module) -> None:
             module.training = False
 
 
-def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Return the model's outputs on copies of its buffers and inputs."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
@@ -159,8 +159,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def _dynamic(
     model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     name: str,
     batched: bool | None,
 ) -> MaseGraph | None:
@@ -238,7 +238,9 @@ def _export(
 
 
 @contextlib.contextmanager
-def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+def _exportable(
+    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Iterator[None]:
     """Show torch.export a `forward` whose arguments have names and whose results it knows."""
     forward, own = model.forward, model.__dict__.get("forward")
 
@@ -338,7 +340,7 @@ def quiet() -> Iterator[None]:
 
 
 def _ordered(
-    graph: MaseGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+    graph: MaseGraph, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Tensor, ...] | None:
     """Return keyword inputs in the order of the graph's inputs; None when all are positional."""
     if not kwargs or not all(isinstance(value, Tensor) for value in kwargs.values()):

@@ -191,7 +191,7 @@ def _check_json(file: Path, content: bytes) -> None:
             open_ += item.values()
 
 
-def _check_entry(file: Path, entry: dict[str, Any]) -> None:
+def _check_entry(file: Path, entry: dict[str, object]) -> None:
     """Refuse an object of the file's JSON that says what is not arithmetic on tensors."""
     stored = str(entry.get("path_name", ""))
     if entry.get("use_pickle") or stored.startswith(("custom_obj", "opaque_obj")):

@@ -557,7 +557,7 @@ def chosen_parallelism(
     mg: MaseGraph,
     fixed: Mapping[str, object],
     targets: Targets,
-    whole: Callable[[Mapping[str, Any]], Estimate],
+    whole: Callable[[Mapping[str, object]], Estimate],
     device: str = GENERIC,
     memory: Memory = ON_CHIP,
 ) -> Plan:
@@ -578,7 +578,7 @@ def chosen_parallelism(
 
 
 def fitting(
-    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, Any]], Estimate]
+    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, object]], Estimate]
 ) -> Plan:
     """Return the plan of an explorer whose whole design meets the targets, as above."""
     spared: dict[str, float] = {}

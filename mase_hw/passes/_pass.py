@@ -59,5 +59,5 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     return call  # type: ignore[return-value]
 
 
-def _title(function: Callable[..., Any]) -> str:
+def _title(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", "a pass")

@@ -105,7 +105,7 @@ def first_parameters(mg: MaseGraph, space: Space, start: Mapping[str, Any]) -> d
     return found
 
 
-def _nearest(dimension: Dimension, wanted: Any) -> Value | None:
+def _nearest(dimension: Dimension, wanted: object) -> Value | None:
     """Return the value of a dimension that is nearest to one; None where none is comparable."""
     values = dimension.values
     if values is not None and wanted in values:

@@ -157,7 +157,7 @@ class Trainer:
         return total / count, losses
 
 
-def mean_loss(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> float:
+def mean_loss(module: nn.Module, data: object, labels: Tensor | None, task: Task) -> float:
     """Return the mean loss of samples, in evaluation mode."""
     total, count = 0.0, 0
     with torch.no_grad(), _mode(module, training=False):
@@ -214,7 +214,13 @@ def takes_labels(module: Any) -> bool:
 class _Progressed:
     """What is carried from epoch to epoch, and kept in a checkpoint."""
 
-    def __init__(self, module: nn.Module, optimizer: Any, schedule: Any, metric: Metric) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        metric: Metric,
+    ) -> None:
         self._module, self._optimizer, self._schedule = module, optimizer, schedule
         self._metric = metric
         self._best: tuple[int, dict[str, Tensor]] | None = None
@@ -326,7 +332,7 @@ def _fixed_rows(module: Any) -> int | None:
     return batch_size(module.example_inputs)
 
 
-def _outputs(module: Any, batch: Batch) -> Any:
+def _outputs(module: object, batch: Batch) -> Any:
     """Return a model's outputs; it is given labels where it has an input for them."""
     if batch.labels is not None and takes_labels(module):
         batch = Batch(batch.args, {**batch.kwargs, "labels": batch.labels}, batch.labels)
@@ -343,8 +349,8 @@ def _shapes(batch: Batch) -> str:
 
 
 def evaluate(
-    module: Any,
-    data: Any,
+    module: object,
+    data: object,
     labels: Tensor | None = None,
     metric: str | Metric | Callable[[Tensor, Tensor], float] = "accuracy",
 ) -> float:
@@ -420,7 +426,7 @@ def _count(samples: Any) -> int:
 
 
 @contextlib.contextmanager
-def _mode(module: Any, *, training: bool) -> Iterator[None]:
+def _mode(module: object, *, training: bool) -> Iterator[None]:
     """Put a module into a mode, and restore the mode of each of its parts."""
     if not isinstance(module, nn.Module):
         yield

@@ -38,7 +38,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def loss_error(case: LossCase, configs: Iterable[Mapping[str, Any]] = CONFIGS.values()) -> float:
+def loss_error(case: LossCase, configs: Iterable[Mapping[str, object]] = CONFIGS.values()) -> float:
     """Return how far quantised graphs' losses are from those of their results, relatively.
 
     Batches are others than the one of three rows that is captured and shows ranges.

@@ -30,7 +30,7 @@ MULTIPLIERS = 64
 SAMPLES, QUICK_SAMPLES, SIMULATED, STALL = 1000, 200, 4, 0.3
 
 
-def _blocks(name: str, **fields: Any) -> dict[str, Any]:
+def _blocks(name: str, **fields: object) -> dict[str, Any]:
     """Return the configuration of a block format; blocks lie along channels or features."""
     given = {"block_size": 16, **fields}
     return {
@@ -95,7 +95,7 @@ def _rows(
         yield Row(f"{what}: accuracy", _share(accuracy, quick), bar, near if bar else None)
 
 
-def _emitted(trained: Trained, entry: Mapping[str, Any], folder: Path) -> Project:
+def _emitted(trained: Trained, entry: Mapping[str, object], folder: Path) -> Project:
     """Return a network in a format; every tensor between its ports has it."""
     from mase_hw.api import emit_verilog
     from mase_hw.emit.flow import quantize

@@ -58,7 +58,7 @@ def module_samples() -> Iterator[tuple[str, list[Sample]]]:
         yield name, batched or alone
 
 
-def _is_legal(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _is_legal(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     from torch import Tensor
     from torch.utils._pytree import tree_leaves
 
@@ -215,7 +215,7 @@ def _takes(model: nn.Module, side: int) -> bool:
     return True
 
 
-def vision_model(name: str, **options: Any) -> nn.Module:
+def vision_model(name: str, **options: object) -> nn.Module:
     """Return a classifier of torchvision, untrained, built with these options.
 
     Raises:

@@ -107,7 +107,7 @@ def _is_legal(cls: type[Format], field: str, value: int) -> bool:
     return True
 
 
-def outcome_of(mg: MaseGraph, config: dict[str, Any]) -> tuple[str, str]:
+def outcome_of(mg: MaseGraph, config: dict[str, object]) -> tuple[str, str]:
     """Return what became of a search's best configuration, and why."""
     import mase_hw
 

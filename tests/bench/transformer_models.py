@@ -97,7 +97,7 @@ def _minilm_layers() -> Prepared:
     from mase_hw.models.hub import load_pretrained
 
     class Layers(nn.Module):
-        def __init__(self, layers: Any) -> None:
+        def __init__(self, layers: nn.ModuleList) -> None:
             super().__init__()
             self.layers = layers
 
@@ -141,7 +141,7 @@ def _smollm2_layer() -> Prepared:
     return Layer(model, 16).eval(), (torch.randn(4, 16, 576) * 0.1,)
 
 
-def _of_config(kind: str, config: Mapping[str, Any], tokens: int) -> Callable[[], Prepared]:
+def _of_config(kind: str, config: Mapping[str, object], tokens: int) -> Callable[[], Prepared]:
     def prepare() -> Prepared:
         import torch
         import transformers

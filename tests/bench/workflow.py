@@ -192,7 +192,7 @@ def _searches(mg: MaseGraph, batches: list[Batch]) -> bool:
     """The best trial is the one of the least loss, which its configuration has again."""
     import mase_hw
 
-    def objective(graph: Any, trial: Any) -> float:
+    def objective(graph: object, trial: object) -> float:
         return _loss(graph, batches)
 
     config = {"trials": TRIALS, "sampler": "random", "space": SPACE}

@@ -109,7 +109,7 @@ class _Netlist:
                     self.remove([register])
 
 
-def absorb_registers(module: dict[str, Any]) -> int:
+def absorb_registers(module: dict[str, object]) -> int:
     """Move registers into the multipliers and memories of a module.
 
     Args:

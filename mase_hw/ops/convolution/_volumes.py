@@ -47,9 +47,9 @@ def convolution_problems(call: Call) -> list[str]:
 def separately(
     data: Tensor,
     shape: Sequence[int],
-    frames: Callable[[Any], Any],
+    frames: Callable[[Tensor], Tensor],
     frame_size: tuple[int, int],
-    depths: Callable[[Any], Any],
+    depths: Callable[[Tensor], Tensor],
     depth_size: int,
 ) -> Any:
     """Return what an operator makes of a volume that works along each dimension for itself.

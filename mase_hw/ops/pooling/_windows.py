@@ -74,7 +74,7 @@ def largest(data: Tensor, channels: int, positions: Sequence[int], axes: Sequenc
 
 
 def _reduced(
-    target: Callable[..., Any],
+    target: Callable[..., object],
     data: Tensor,
     channels: int,
     positions: Sequence[int],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
@@ -49,7 +49,7 @@ class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
         ]
 
 
-def with_places(target: Callable[..., Any], call: Call, data: Tensor) -> list[Tensor]:
+def with_places(target: Callable[..., object], call: Call, data: Tensor) -> list[Tensor]:
     """Return the largest elements of windows that share a tensor out, and where they are."""
     sizes, positions = call.operands["data_in_0"].shape[2:], list(call.result.shape[2:])
     axes = [shared(*item) for item in zip(sizes, positions, strict=True)]

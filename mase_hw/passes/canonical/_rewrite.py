@@ -23,7 +23,7 @@ def rewrite(
     mg: MaseGraph,
     node: Node,
     call: Call,
-    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    write: Callable[[Mapping[str, object]], Sequence[object] | None],
     inputs: Mapping[str, Node] | None = None,
 ) -> bool:
     """Replace a node, in place, by what `write` records; return whether it was.

@@ -213,7 +213,7 @@ def on_rtl(folder: Path, quick: bool) -> Iterator[Row]:
         yield _trial_on_rtl(subject, folder / name, SEARCHED[name])
 
 
-def _trial_on_rtl(subject: Subject, folder: Path, settings: Mapping[str, Any]) -> Row:
+def _trial_on_rtl(subject: Subject, folder: Path, settings: Mapping[str, object]) -> Row:
     from mase_hw.api import emit_verilog, simulate
     from mase_hw.experiments import classes
     from mase_hw.search.objective import digest
