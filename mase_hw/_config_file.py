@@ -33,7 +33,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
-def read_formats(path: str | Path) -> dict[str, Any]:
+def read_formats(path: str | Path) -> dict[str, object]:
     """Return the number formats of a configuration file: its table `quantize`, or all of it.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -109,7 +109,7 @@ def _measure(display: Display) -> list[FunctionError]:
     return found
 
 
-def _description(item: FunctionError) -> dict[str, Any]:
+def _description(item: FunctionError) -> dict[str, object]:
     return {**vars(item), "operand": str(item.operand), "result": str(item.result)}
 
 

@@ -87,7 +87,7 @@ def search(
         _show(result, model, weights, display)
 
 
-def _description(result: SearchResult) -> dict[str, Any]:
+def _description(result: SearchResult) -> dict[str, object]:
     return {
         "trials": result.trials,
         "failed": {str(number): error for number, error in result.failed.items()},

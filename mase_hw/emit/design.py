@@ -469,7 +469,7 @@ class Design:
             yield from ((*pair, False) for pair in section.wires)
 
 
-def _plain(encoding: Encoding) -> dict[str, Any]:
+def _plain(encoding: Encoding) -> dict[str, object]:
     return {
         name: value.value if isinstance(value, Enum) else value
         for name, value in (asdict(encoding) | {"kind": encoding.kind.word}).items()
@@ -591,7 +591,7 @@ class DesignSummary:
         )
 
 
-def _progress(cell: Cell) -> dict[str, Any]:
+def _progress(cell: Cell) -> dict[str, object]:
     """Return the beats of an inference on each port, and the bound of a result, if there is one."""
     cycles = progress_cycles(cell)
     ports = {**cell.inputs, **cell.outputs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MODEL = "digits-mlp"
 WIDTHS = [2, 3, 4, 6, 8]
 ENTRY = {"name": "fixed", "data_in_width": WIDTHS, "weight_width": WIDTHS, "bias_width": 8}
-SPACE: dict[str, Any] = {
+SPACE: dict[str, object] = {
     "quantize": {"by": "type", "linear": {"config": ENTRY}},
     "parallelism": {"default": [1, 2, 4, 8]},
 }

@@ -11,7 +11,7 @@ from mase_hw.experiments._subject import Subject, steps
 from mase_hw.training import evaluate, standard_error
 
 WIDTHS, FRACTIONS = [8, 16, 32], [2, 4, 8]
-ENTRY: dict[str, Any] = {
+ENTRY: dict[str, object] = {
     "name": "fixed",
     **{
         f"{operand}_{key}": values

@@ -90,7 +90,7 @@ class ScaledInteger(CodeFormat):
             raise FormatError(f"{self.name}: scale and zero_point differ in their channels")
 
     @staticmethod
-    def _each(given: object) -> Sequence[Any]:
+    def _each(given: object) -> Sequence[object]:
         return given if isinstance(given, tuple) else (given,)
 
     def __str__(self) -> str:

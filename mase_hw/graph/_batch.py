@@ -21,7 +21,7 @@ from mase_hw.ops import operators, torch_target
 _aten = torch.ops.aten
 REPETITIONS = (_aten.expand.default, _aten.repeat.default)
 # Constants in the shape of what is computed, and their values.
-_LIKES: dict[Any, int | None] = {
+_LIKES: dict[object, int | None] = {
     _aten.zeros_like.default: 0,
     _aten.ones_like.default: 1,
     _aten.full_like.default: None,

@@ -178,7 +178,7 @@ def _same(left: object, right: object) -> bool:
     return bool(sizes[0] == sizes[1])
 
 
-def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[Any]:
+def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[object]:
     """Return the sizes of a reshape with the only one that depends on the batch as -1."""
     constants = [_constant_size(size) for size in result]
     # A size cannot be inferred where others are zero.
@@ -187,7 +187,7 @@ def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[A
     return [-1 if size is None else size for size in constants]
 
 
-def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[Any]:
+def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[object]:
     """Return the sizes of an expansion with -1 where the operand has that size already."""
     padded = [None] * (len(sizes) - len(source)) + list(source)
     return [

@@ -21,7 +21,7 @@ _NAMES = ("fractional_max_pool2d", "fractional_max_pool3d")
 def shared_windows() -> Iterator[None]:
     """Let samples of one row do for all."""
     operators()  # registers our own torch operators
-    functions: Any = torch._C._nn
+    functions: object = torch._C._nn
     originals = {name: getattr(functions, name) for name in _NAMES}
     pool = torch_target("mase.fractional_max_pool.default")
 

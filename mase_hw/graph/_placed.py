@@ -20,7 +20,7 @@ from mase_hw.ops import torch_target
 
 _aten = torch.ops.aten
 # What each takes its new elements from; None for a number.
-_MOVES: dict[Any, str] = {
+_MOVES: dict[object, str] = {
     _aten.slice_scatter.default: "src",
     _aten.select_scatter.default: "src",
     _aten.diagonal_scatter.default: "src",
@@ -250,7 +250,7 @@ class _Run:
     def moves(self) -> Tensor | None:
         """Return where each element comes from: `[rows, ..., 1]`."""
         base, source = self.count
-        numbers: Any = base
+        numbers: Tensor | int = base
         if isinstance(self.given[_MOVES[self.node.target]], Node):
             numbers = self._rows(1, torch.arange(base, base + source))
         return self(self._rows(0, torch.arange(base)), numbers).unsqueeze(-1)

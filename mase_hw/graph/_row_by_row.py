@@ -155,7 +155,7 @@ def _is_alike(node: Node, arguments: Arguments, turned: Sequence[Node]) -> bool 
         random = torch.rand(shape, generator=generator, dtype=torch.float64)
         values[item] = random if value.is_floating_point() else (random * 3).to(value.dtype)
 
-    def compute(known: dict[Node, Tensor], arguments: Arguments) -> Any:
+    def compute(known: dict[Node, Tensor], arguments: Arguments) -> object:
         args, kwargs = map_arg(arguments, known.__getitem__)
         return node.target(*args, **kwargs)  # type: ignore[operator]
 

@@ -54,7 +54,7 @@ class _Argument(NamedTuple):
     name: str
     is_tensor: bool
     kwarg_only: bool
-    default_value: Any
+    default_value: object
 
 
 @cache

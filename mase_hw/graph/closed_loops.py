@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -76,7 +75,7 @@ def _boundary(
     return boundary
 
 
-def _target(role: str) -> Any:
+def _target(role: str) -> object:
     return decode_target("call_function", operator_for_role(role).targets[0])
 
 

@@ -68,7 +68,7 @@ def _traced(mg: MaseGraph, node: Node, batch: int, table: _Table) -> GraphModule
     """Return a node's decomposition for a number of inferences; None where torch has none."""
     constants = {item: mg.constant(item) for item in constants_of(node)}
 
-    def compute(*values: Tensor) -> Any:
+    def compute(*values: Tensor) -> object:
         given = {**constants, **dict(zip(streams_of(node), values, strict=True))}
         args, kwargs = map_arg((node.args, node.kwargs), given.__getitem__)
         return node.target(*args, **kwargs)  # type: ignore[operator]

@@ -32,7 +32,7 @@ _TORCH_KINDS: tuple[tuple[str, type], ...] = (
 )
 
 
-def encode_argument(value: object) -> Any:
+def encode_argument(value: object) -> object:
     """Return the JSON value of an argument of a node."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -110,7 +110,7 @@ def decode_target(op: str, target: str) -> Any:
     return find_operator(target)
 
 
-def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
+def encode_metadata(known: MaseMetadata) -> dict[str, object]:
     """Return the JSON value of a node's metadata."""
     declared = {name: encode_format(item) for name, item in known.declared.items()}
     return {
@@ -151,7 +151,7 @@ def _encode_fill(fill: Fill) -> list[str]:
     return [fill.bound.hex(), fill.magnitude.hex()]
 
 
-def _encode_common(known: CommonMetadata) -> dict[str, Any]:
+def _encode_common(known: CommonMetadata) -> dict[str, object]:
     return {
         "operator": known.operator,
         "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
@@ -172,7 +172,7 @@ def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
     )
 
 
-def _encode_software(known: SoftwareMetadata) -> dict[str, Any]:
+def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
     ranges = [
         [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
         for name, item in known.ranges.items()
@@ -185,7 +185,7 @@ def _decode_software(entry: Mapping[str, Any]) -> SoftwareMetadata:
     return SoftwareMetadata(ranges, entry["order"])
 
 
-def _encode_hardware(known: HardwareMetadata) -> dict[str, Any]:
+def _encode_hardware(known: HardwareMetadata) -> dict[str, object]:
     return {
         field.name: encode_argument(getattr(known, field.name))
         for field in dataclasses.fields(known)

@@ -60,7 +60,7 @@ class GraphRun:
         values = self._run(inputs)
         return self._structured(self._outputs, values)
 
-    def _structured(self, outputs: object, values: dict[Node, Tensor]) -> Any:
+    def _structured(self, outputs: object, values: dict[Node, Tensor]) -> object:
         """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
         if isinstance(outputs, Node):
             return self._look_up(outputs, values)
@@ -146,7 +146,7 @@ class GraphRun:
         operator: Operator,
         values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
-    ) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
+    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
         """Return arguments, streams in their formats, and constants as they are prepared."""
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}

@@ -44,7 +44,7 @@ def rebuild(
     graph = Graph()
     copies: dict[Node, Node] = {}
 
-    def copied(argument: Any) -> Any:
+    def copied(argument: Any) -> object:
         return torch.fx.map_arg(argument, copies.__getitem__)
 
     for node in module.graph.nodes:
@@ -60,7 +60,7 @@ def rebuild(
 
 def _own_state(model: GraphModule) -> None:
     """Replace what the graph reads by copies; shared tensors stay shared."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     modules, tensors = (
         dict.fromkeys(str(node.target) for node in model.graph.nodes if node.op == op)
         for op in ("call_module", "get_attr")

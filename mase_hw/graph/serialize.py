@@ -197,11 +197,11 @@ def _node_entry(node: Node) -> dict[str, Any]:
     }
 
 
-def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}
-    entries: dict[str, Any] = {}
+    entries: dict[str, object] = {}
     for target in sorted({str(node.target) for node in mg.nodes if node.op == "get_attr"}):
         value = get_tensor(mg.model, target)
         name = first.setdefault(id(value), target)
@@ -229,7 +229,7 @@ def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     return root
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -240,7 +240,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if text is None:
         raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
     try:
-        description: dict[str, Any] = json.loads(text)
+        description: dict[str, object] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: its graph is not JSON: {error}") from error
     if not isinstance(description, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -30,7 +29,7 @@ class _Visitor(Interpreter):
         self._visit = visit
         self._states = states
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> object:
         operator = operator_for(n.target) if n.op == "call_function" else None
         try:
             if isinstance(operator, Stateful):
@@ -62,7 +61,7 @@ def run_with(
     inputs: Sequence[Tensor],
     visit: Callable[[Node, object], None],
     states: dict[str, Tensor] | None = None,
-) -> Any:
+) -> object:
     """Run the float model on `inputs` without gradients and show `visit` every node's value.
 
     Args:

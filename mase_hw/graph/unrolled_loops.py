@@ -153,7 +153,7 @@ class _Listing:
         specs = common(node)
         return str(node.target), specs.operands, specs.results, dict(specs.options)
 
-    def _name(self, item: Node) -> Any:
+    def _name(self, item: Node) -> object:
         """Return what is equal for what may stand at a place of alike nodes."""
         if item.op == "get_attr":
             value = self._mg.constant(item)

@@ -112,7 +112,7 @@ class FewBitsConv2d(nn.Conv2d):
         return results
 
 
-def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> dict[str, Any]:
+def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> dict[str, object]:
     """Return formats in which nothing is rounded that the module does not round.
 
     Args:
@@ -127,7 +127,7 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     layer = {"name": "fixed", **fields("data_in", bits, bits - 1, signed), **weights}
     if bits == 1:
         weights, layer = {"weight_name": "binary"}, {"name": "binary"}
-    entries: dict[str, Any] = {
+    entries: dict[str, object] = {
         "linear": layer,
         "conv2d": layer,
         "sub": {"name": "fixed", **fields("data_in", fraction + 2, fraction)},
@@ -172,7 +172,7 @@ class FewBitsPerceptron(RegisteredModel):
     parallelism: ClassVar[int | str] = 8
     hidden: ClassVar[int]
     bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, Any]] = config_of(1)
+    config: ClassVar[Mapping[str, object]] = config_of(1)
 
     def build(self, hidden: int | None = None) -> nn.Module:
         """Return the network; `hidden` is the class's when not given."""

@@ -7,7 +7,7 @@ images are padded to the 32 x 32 pixels that it takes, and its first layer sees 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -21,7 +21,7 @@ class FashionCNV(RegisteredModel):
     name: ClassVar[str] = "fashion-cnv"
     data: ClassVar[str] = "fashion-mnist"
     bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, Any]] = config_of(1, first=r"fewbitsconv2d_2_conv2d")
+    config: ClassVar[Mapping[str, object]] = config_of(1, first=r"fewbitsconv2d_2_conv2d")
     parallelism: ClassVar[int | str] = 4
     epochs: ClassVar[int] = 3
     batch_size: ClassVar[int] = 128
@@ -56,4 +56,4 @@ class FashionCNVW2A2(FashionCNV):
 
     name: ClassVar[str] = "fashion-cnv-w2a2"
     bits: ClassVar[int] = 2
-    config: ClassVar[Mapping[str, Any]] = config_of(2, first=r"fewbitsconv2d_2_conv2d")
+    config: ClassVar[Mapping[str, object]] = config_of(2, first=r"fewbitsconv2d_2_conv2d")

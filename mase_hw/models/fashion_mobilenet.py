@@ -8,7 +8,7 @@ of 32 x 32 pixels: its first layer does not skip any.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -33,7 +33,7 @@ class FashionMobileNet(RegisteredModel):
 
     name: ClassVar[str] = "fashion-mobilenet"
     data: ClassVar[str] = "fashion-mnist"
-    config: ClassVar[Mapping[str, Any]] = {
+    config: ClassVar[Mapping[str, object]] = {
         **config_of(BITS, signed=False, first=r"fewbitsconv2d_2_conv2d"),
         # The mean of four activations has two further bits.
         "linear": {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -17,7 +17,7 @@ class FashionResNet8(RegisteredModel):
 
     name: ClassVar[str] = "fashion-resnet8"
     data: ClassVar[str] = "fashion-mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    config: ClassVar[Mapping[str, object]] = EIGHT_BITS
     parallelism: ClassVar[int | str] = "auto"
     epochs: ClassVar[int] = 4
     batch_size: ClassVar[int] = 128

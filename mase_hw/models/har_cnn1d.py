@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -16,7 +16,7 @@ class HarCNN1d(RegisteredModel):
 
     name: ClassVar[str] = "har-cnn1d"
     data: ClassVar[str] = "human-activity"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    config: ClassVar[Mapping[str, object]] = EIGHT_BITS
     parallelism: ClassVar[int | str] = "auto"
     epochs: ClassVar[int] = 10
 

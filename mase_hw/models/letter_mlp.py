@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -17,7 +17,7 @@ class LetterMLP(RegisteredModel):
 
     name: ClassVar[str] = "letter-mlp"
     data: ClassVar[str] = "letter"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    config: ClassVar[Mapping[str, object]] = EIGHT_BITS
     epochs: ClassVar[int] = 20
 
     def build(self) -> nn.Module:

@@ -7,7 +7,7 @@ rectifiers and largest pixels in the place of its own nonlinearities.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -20,7 +20,7 @@ class MnistLeNet(RegisteredModel):
 
     name: ClassVar[str] = "mnist-lenet"
     data: ClassVar[str] = "mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    config: ClassVar[Mapping[str, object]] = EIGHT_BITS
     parallelism: ClassVar[int | str] = "auto"
     epochs: ClassVar[int] = 8
 

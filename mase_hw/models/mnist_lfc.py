@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mase_hw.models._few_bits import FewBitsPerceptron, config_of
 
@@ -23,4 +23,4 @@ class MnistLFCW2A2(FewBitsPerceptron):
     hidden: ClassVar[int] = 1024
     epochs: ClassVar[int] = 15
     bits: ClassVar[int] = 2
-    config: ClassVar[Mapping[str, Any]] = config_of(2)
+    config: ClassVar[Mapping[str, object]] = config_of(2)

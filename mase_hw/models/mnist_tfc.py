@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mase_hw.models._few_bits import FewBitsPerceptron, config_of
 
@@ -21,4 +21,4 @@ class MnistTFCW2A2(FewBitsPerceptron):
     name: ClassVar[str] = "mnist-tfc-w2a2"
     hidden: ClassVar[int] = 64
     bits: ClassVar[int] = 2
-    config: ClassVar[Mapping[str, Any]] = config_of(2)
+    config: ClassVar[Mapping[str, object]] = config_of(2)

@@ -111,7 +111,8 @@ def scaling(target: Any, arguments: Sequence[Any]) -> tuple[Any, float] | None:
     return None
 
 
-def for_scores(mask: Mask, rank: int, keys: int) -> Any:
+def for_scores(mask: Mask, rank: int, keys: int) -> Tensor:
     """Return which keys count, zero for those that do not, as scores of a rank broadcast it."""
     kept = _aten.eq.Scalar(mask.kept, 0) if mask.turned else mask.kept
-    return _aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])
+    scores: Tensor = _aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])
+    return scores

@@ -14,7 +14,7 @@ from mase_hw.registry import nearest
 
 SELECTORS = ("name", "regex_name", "type")
 # Everything stays in float.
-FLOAT: Mapping[str, Any] = {"default": {"config": {"name": None}}}
+FLOAT: Mapping[str, object] = {"default": {"config": {"name": None}}}
 # Of every node where a configuration says nothing.
 DEFAULT_ENTRY: Mapping[str, Any] = {
     "name": DEFAULT_FORMAT,
@@ -76,7 +76,7 @@ class Configuration:
         default = {"config": DEFAULT_ENTRY if says_nothing(config) else {"name": None}}
         return cls(ordered, _entry("default", config.get("default", default)), entries)
 
-    def for_node(self, name: str, operator: str | None) -> Mapping[str, Any]:
+    def for_node(self, name: str, operator: str | None) -> Mapping[str, object]:
         """Return the entry for a node: by name, else by expression, else by type, else default."""
         own = self.own(name, operator)
         return self.default if own is None else own
@@ -106,7 +106,7 @@ def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:
         raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
 
 
-def _entry(key: str, value: object) -> Mapping[str, Any]:
+def _entry(key: str, value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping) or not isinstance(value.get("config"), Mapping):
         raise ConfigError(
             f"configuration: {key} is {value!r}; allowed: a table with a table `config`"
@@ -114,7 +114,7 @@ def _entry(key: str, value: object) -> Mapping[str, Any]:
     unknown = sorted(set(value) - {"config"})
     if unknown:
         raise ConfigError(f"configuration: {key} has no key {unknown[0]!r}; known: config")
-    entry: Mapping[str, Any] = value["config"]
+    entry: Mapping[str, object] = value["config"]
     return entry
 
 

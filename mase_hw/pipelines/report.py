@@ -77,7 +77,7 @@ def write_json(path: Path, content: object) -> Path:
     return path
 
 
-def _finite(content: object) -> Any:
+def _finite(content: object) -> object:
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     if isinstance(content, Mapping):
@@ -87,7 +87,7 @@ def _finite(content: object) -> Any:
     return content
 
 
-def _flat(layer: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(layer: Mapping[str, Any]) -> dict[str, object]:
     rest = {key: value for key, value in layer.items() if key not in ("formats", "saturated")}
     rest |= {f"format_{name}": text for name, text in layer["formats"].items()}
     return rest | {f"saturated_{name}": share for name, share in layer["saturated"].items()}

@@ -122,7 +122,7 @@ class Condition:
         otherwise: the value when it does not count; None leaves the key out.
     """
 
-    when: Mapping[str, tuple[Any, ...]]
+    when: Mapping[str, tuple[object, ...]]
     then: Item
     otherwise: Value | None = None
 
@@ -198,7 +198,7 @@ def references_of(item: Any) -> set[str]:
     return {item.key} if isinstance(item, Tie) else set()
 
 
-def choices_of(value: Any) -> list[Any]:
+def choices_of(value: Any) -> list[object]:
     """Return what a value of a file may become, as far as a list or a constant says."""
     if isinstance(value, Mapping):
         value = value.get(CHOICES, ())

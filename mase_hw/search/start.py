@@ -29,7 +29,7 @@ NARROWER, LEAST = 2, 2
 WIDTH, FRACTION = "_width", "_frac_width"
 
 
-def with_start(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_start(config: Mapping[str, Any]) -> Mapping[str, object]:
     """Return a configuration whose `start` is read, and which has a space of formats around it.
 
     Raises:
@@ -61,7 +61,7 @@ def begin(study: Study, mg: MaseGraph, space: Space, config: Mapping[str, Any]) 
         study.enqueue_trial(first_parameters(graph, space, start))
 
 
-def around(start: Mapping[str, Any]) -> dict[str, Any]:
+def around(start: Mapping[str, Any]) -> dict[str, object]:
     """Return the space of formats around a configuration."""
     return {
         key: {**entry, "config": _narrower(entry["config"])}
@@ -71,8 +71,8 @@ def around(start: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _narrower(entry: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _narrower(entry: Mapping[str, Any]) -> dict[str, object]:
+    found: dict[str, object] = {}
     for key, value in entry.items():
         if key.endswith(FRACTION):
             continue

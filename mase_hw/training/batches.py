@@ -139,7 +139,7 @@ def device_of(module: object) -> torch.device | None:
     return state[0].device if state else None
 
 
-def _moved(value: object, device: torch.device | None) -> Any:
+def _moved(value: object, device: torch.device | None) -> object:
     return value.to(device) if isinstance(value, Tensor) and device is not None else value
 
 

@@ -143,7 +143,7 @@ class _Samples:
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> dict[str, object]:
         return {"inputs": take(self._inputs, index), "labels": self._labels[index]}
 
 

@@ -332,7 +332,7 @@ def _fixed_rows(module: Any) -> int | None:
     return batch_size(module.example_inputs)
 
 
-def _outputs(module: object, batch: Batch) -> Any:
+def _outputs(module: object, batch: Batch) -> object:
     """Return a model's outputs; it is given labels where it has an input for them."""
     if batch.labels is not None and takes_labels(module):
         batch = Batch(batch.args, {**batch.kwargs, "labels": batch.labels}, batch.labels)
@@ -413,7 +413,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
     return float((scores.reshape(len(labels), -1).argmax(dim=1) == labels).double().mean())
 
 
-def _pair(validation: Any) -> tuple[Any, Tensor | None]:
+def _pair(validation: Any) -> tuple[object, Tensor | None]:
     pair = isinstance(validation, tuple) and len(validation) == 2
     if pair and isinstance(validation[1], Tensor):
         return read_inputs(validation[0]), validation[1]

@@ -39,7 +39,7 @@ class Case:
     name: str
     model: nn.Module
     inputs: tuple[Tensor, ...]
-    config: Mapping[str, Any] = field(default_factory=lambda: entry(16))
+    config: Mapping[str, object] = field(default_factory=lambda: entry(16))
     outputs: Sequence[int] = (0,)
 
 

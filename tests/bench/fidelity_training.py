@@ -27,7 +27,7 @@ from tests.bench.loss_heads import head_cases
 
 BATCHES = (1, 3, 8, 50, 200)
 _EIGHT = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-CONFIGS: Mapping[str, Mapping[str, Any]] = {
+CONFIGS: Mapping[str, Mapping[str, object]] = {
     "empty": {},
     "8 bits": {"default": {"config": _EIGHT}},
     "by type": {
@@ -101,7 +101,7 @@ def _captured(seed: int) -> tuple[MaseGraph, Tensor]:
     return canonicalize(trace(model, x[:16])), x
 
 
-def _calibrated(mg: MaseGraph, x: Tensor, word: str) -> tuple[MaseGraph, Mapping[str, Any]]:
+def _calibrated(mg: MaseGraph, x: Tensor, word: str) -> tuple[MaseGraph, Mapping[str, object]]:
     arguments = {"config": _config(word), "data": [x], "observer": "mse"}
     config = calibrate_analysis_pass(mg, arguments)[1]["config"]
     return quantize(mg, config), config

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 NETWORKS = ("mnist-lenet", "fashion-resnet8")
 # What figures are compared with.
-REFERENCE: Mapping[str, Any] = {
+REFERENCE: Mapping[str, object] = {
     "name": "fixed",
     "data_in_width": 8,
     "weight_width": 8,
@@ -45,7 +45,7 @@ def _blocks(name: str, **fields: object) -> dict[str, Any]:
 
 # By the name of the row: the configuration, and whether its accuracy has a bar. Sums over pixels
 # are exact, for which scales have five bits, and those of minifloats four.
-FORMATS: Mapping[str, tuple[dict[str, Any], bool]] = {
+FORMATS: Mapping[str, tuple[dict[str, object], bool]] = {
     "MXINT8": (_blocks("mxint", width=8, exponent_width=5), True),
     "MXINT4": (_blocks("mxint", width=4, exponent_width=5), False),
     "FP8 E4M3": ({"name": "fp8_e4m3"}, True),

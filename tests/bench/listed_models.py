@@ -113,7 +113,7 @@ def call_of(
             super().__init__()
             self.module = module
 
-        def forward(self, *tensors: Tensor) -> Any:
+        def forward(self, *tensors: Tensor) -> object:
             """Return what the module does."""
             given = list(leaves)
             for place, swap, tensor in zip(places, moved, tensors, strict=True):

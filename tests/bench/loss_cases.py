@@ -36,7 +36,7 @@ class LossCase:
     name: str
     build: Callable[[], nn.Module]
     batch: Callable[[int], Batch]
-    loss: Callable[[Mapping[str, Any], Batch], Tensor]
+    loss: Callable[[Mapping[str, object], Batch], Tensor]
 
 
 class _Trained(nn.Module):
@@ -48,7 +48,7 @@ class _Trained(nn.Module):
         self.layers = nn.Sequential(nn.Linear(FEATURES, 16), nn.ReLU(), nn.Linear(16, width))
         self.head, self.loss = head, loss
 
-    def forward(self, x: Tensor, **labels: Tensor) -> dict[str, Any]:
+    def forward(self, x: Tensor, **labels: Tensor) -> dict[str, object]:
         scores = self.head(self.layers(x))
         return {"loss": self.loss(*scores, *labels.values()), "scores": scores}
 
@@ -144,7 +144,7 @@ def _nothing(rows: int) -> tuple[Tensor, ...]:
 _WEIGHTS = torch.linspace(0.5, 2.0, CLASSES)
 _Labels = Callable[[int], tuple[Tensor, ...]]
 # By class: a name, options, what the model gives it, labels.
-TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, Any], Callable[..., Any], _Labels]]] = {
+TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, object], Callable[..., object], _Labels]]] = {
     "CrossEntropyLoss": [
         ("mean", {}, _scores, _classes),
         ("sum", {"reduction": "sum"}, _scores, _classes),
@@ -192,7 +192,7 @@ TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, Any], Callable[..., Any], _
     "TripletMarginWithDistanceLoss": [("", {}, _three, _nothing)],
 }
 # Their code looks at values, or torch.export does not take it.
-NOT_CAPTURED: Mapping[str, tuple[dict[str, Any], Callable[..., Any], _Labels]] = {
+NOT_CAPTURED: Mapping[str, tuple[dict[str, object], Callable[..., object], _Labels]] = {
     "GaussianNLLLoss": ({}, _scores, _spread),
     "CTCLoss": ({}, _steps, _words),
 }

@@ -26,7 +26,7 @@ class _Head:
     inputs: Callable[[int], Batch]
     labels: Callable[[int], Batch]
     loss: Callable[[Results, Batch], Tensor]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def _words(rows: int) -> Batch:

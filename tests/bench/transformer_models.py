@@ -39,7 +39,7 @@ class Subject:
     config: Mapping[str, Any] | None = None
 
 
-def _mxint8(exponent_bits: int) -> dict[str, Any]:
+def _mxint8(exponent_bits: int) -> dict[str, object]:
     """Return MXINT8 with blocks of 8, scales of so many bits."""
     fields = {"width": 8, "block_size": 8, "exponent_width": exponent_bits}
     operands = ("data_in", "weight", "bias")
@@ -251,7 +251,7 @@ def deit_tiny(blocks: int) -> Callable[[], Prepared]:
     return prepare
 
 
-def published_lanes(blocks: int) -> Mapping[str, Any]:
+def published_lanes(blocks: int) -> Mapping[str, object]:
     """Return lanes of which each block has the multipliers of a published design.
 
     Its products take 4 x 144 and 2 x 160 in attention, where that has 912, and 2 x 576 in the MLP.
@@ -268,7 +268,7 @@ def published_lanes(blocks: int) -> Mapping[str, Any]:
         "mlp_fc2": (24, 24),
         "add_1": (2, 2),
     }
-    table: dict[str, Any] = {"default": 1}
+    table: dict[str, object] = {"default": 1}
     for block in range(blocks):
         for name, (taken, given) in lanes.items():
             table[f"blocks_{block}_{name}"] = {"data_in_0_dim_0": taken, "data_out_0_dim_0": given}

@@ -8,7 +8,7 @@ one tall image, so that every sum is exact and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -84,7 +84,7 @@ class ConvTranspose3d(Composite):
         ]
 
 
-def _stuffed(data: Tensor, shape: Sequence[int], stride: int) -> tuple[Any, int]:
+def _stuffed(data: Tensor, shape: Sequence[int], stride: int) -> tuple[Tensor, int]:
     """Return the frames as rows of an image, with zero rows between them, and the rows."""
     _, channels, depth, height, width = shape
     if stride == 1:

@@ -139,7 +139,7 @@ def _parts(
     shapes: Sequence[Sequence[int]],
     dim: int,
     indices: Sequence[int],
-) -> Iterator[Any]:
+) -> Iterator[Tensor]:
     """Yield neighbours of one tensor at a time, and zeros."""
     first, second = (shape[dim] for shape in shapes)
     owners = [(index >= first) + (index >= first + second) for index in indices]

@@ -79,14 +79,15 @@ def _reduced(
     channels: int,
     positions: Sequence[int],
     axes: Sequence[Axis],
-) -> Any:
+) -> Tensor:
     *outer, across = [Axis.of(1, [[0]]), *axes]
     down = outer[0]
     for axis in outer[1:]:
         down = merged(down, axis)
     image = torch.ops.aten.reshape.default(data, [-1, channels, down.size, across.size])
     found = target(image, *listed(down, across))
-    return torch.ops.aten.reshape.default(found, [-1, channels, *positions])
+    result: Tensor = torch.ops.aten.reshape.default(found, [-1, channels, *positions])
+    return result
 
 
 def windows_of(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:

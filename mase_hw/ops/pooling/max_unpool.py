@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -75,7 +75,7 @@ class MaxUnpool(Composite):
         ]
 
 
-def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Any:
+def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Tensor:
     """Return elements repeated over their windows."""
     channels, *sizes = shape[1:]
     apart = [item for size in sizes for item in (size, 1)]
@@ -83,4 +83,5 @@ def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Any:
     data = _aten.reshape.default(data, [-1, channels, *apart])
     data = _aten.expand.default(data, [-1, channels, *whole])
     reached = [size * step for size, step in zip(sizes, steps, strict=True)]
-    return _aten.reshape.default(data, [-1, channels, *reached])
+    spread: Tensor = _aten.reshape.default(data, [-1, channels, *reached])
+    return spread

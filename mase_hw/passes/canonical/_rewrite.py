@@ -107,7 +107,7 @@ def _last_read(node: Node) -> int:
     return max((index for index in indices if isinstance(index, int)), default=0)
 
 
-def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, Any]:
+def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, object]:
     """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     return {

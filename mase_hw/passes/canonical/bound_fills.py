@@ -180,8 +180,8 @@ class _Search:
         finally:
             self.put(fills, None)
 
-    def _outputs(self, visit: Any) -> list[Any]:
-        values: dict[Node, Any] = {}
+    def _outputs(self, visit: Any) -> list[object]:
+        values: dict[Node, object] = {}
         leaves = set(self._mg.outputs)
 
         def note(node: Node, value: Any) -> None:

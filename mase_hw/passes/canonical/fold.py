@@ -175,7 +175,7 @@ def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
     entry = config.for_node(node.name, common(node).operator)
     names = entry.get("weight_name") or entry.get("name")
     widths = entry.get("weight_width", entry.get("data_in_width"))
-    known: list[Mapping[str, Any]] = [{"width": width} for width in _choices(widths, int)]
+    known: list[Mapping[str, object]] = [{"width": width} for width in _choices(widths, int)]
     classes = [format_class(str(name)) for name in _choices(names, str)]
     if not all(cls.takes_factors(fields) for cls in classes for fields in known or [{}]):
         return False
@@ -197,7 +197,7 @@ def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bo
     return bool(torch.equal(number.round_values(weight), weight))
 
 
-def _choices(value: object, kind: type) -> list[Any]:
+def _choices(value: object, kind: type) -> list[object]:
     """Return the values of a key: one, or those that a space names."""
     if isinstance(value, Mapping):
         return [item for inner in value.values() for item in _choices(inner, kind)]

@@ -84,7 +84,7 @@ class LearnedStepModel(nn.Module):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
-    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any:
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
         """Return what the graph does, at the steps as they are now."""
         dims = self.graph_model.batch_dims
         given = dims.inside(self.graph_model.bind(*args, **kwargs))

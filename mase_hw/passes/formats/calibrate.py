@@ -116,7 +116,7 @@ def calibrate_analysis_pass(
     parsed = Configuration.parse(config or {}, [node.name for node in nodes])
     entries = quantize.entries_of(mg, parsed)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
-    resolved: dict[str, Any] = {"by": "name", "default": {"config": _family(parsed.default)}}
+    resolved: dict[str, object] = {"by": "name", "default": {"config": _family(parsed.default)}}
     for node, entry in entries.items():
         quantize.check_keys(node, entry)
         chosen: dict[str, Format] = {}
@@ -177,7 +177,7 @@ def _of_constant(
 
 def _open_tensors(
     node: Node, entry: Mapping[str, object], configured: set[Node], config: Configuration
-) -> list[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+) -> list[tuple[str, tuple[str, ...], Mapping[str, object]]]:
     """Return the tensors of a node that need a format of their own, their words and entry."""
     if node not in configured:
         return []
@@ -199,5 +199,5 @@ def _feeds(node: Node, configured: set[Node]) -> bool:
     )
 
 
-def _family(entry: Mapping[str, object]) -> dict[str, Any]:
+def _family(entry: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in entry.items() if value is not None}

@@ -273,7 +273,7 @@ def _least(graph: MaseGraph) -> float:
     return float("inf") if ratio is None else ratio
 
 
-def _warnings(graph: MaseGraph) -> list[Any]:
+def _warnings(graph: MaseGraph) -> list[object]:
     from mase_hw.emit.warnings import warnings
 
     return [*warnings(graph)]
