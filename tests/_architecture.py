@@ -18,6 +18,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_processes",
         "registry",
         "_checks",
+        "_kinds",
+        "_aten",
         "_stages",
         "_logs",
         "_resources",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from mase_hw._aten import aten
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import FACTORIES, REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
@@ -17,19 +18,18 @@ from mase_hw.graph._placed import place_elements
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
 
-_aten = torch.ops.aten
 _ASSERTIONS = (
     "aten._assert_",
     "aten.sym_constrain_range",
     "aten._functional_assert",
     "aten._functional_sym_constrain",
 )
-_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_RESHAPES = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 # Constants that take their type, but no value, from another tensor.
 _LIKE = {
-    _aten.new_zeros.default: _aten.zeros.default,
-    _aten.new_ones.default: _aten.ones.default,
-    _aten.new_full.default: _aten.full.default,
+    aten.new_zeros.default: aten.zeros.default,
+    aten.new_ones.default: aten.ones.default,
+    aten.new_full.default: aten.full.default,
 }
 _EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
 
@@ -69,7 +69,7 @@ def relax_views(module: GraphModule) -> None:
     """
     for node in module.graph.nodes:
         if node.target in _RESHAPES:
-            node.target = _aten.reshape.default
+            node.target = aten.reshape.default
 
 
 def _free_constants(module: GraphModule) -> None:
@@ -81,7 +81,7 @@ def _free_constants(module: GraphModule) -> None:
         known = [_constant_size(size) for size in value.shape]
         sizes = node.args[1] if None in known else known
         target = _LIKE[node.target]
-        arguments = (sizes, *node.args[2:3]) if target is _aten.full.default else (sizes,)
+        arguments = (sizes, *node.args[2:3]) if target is aten.full.default else (sizes,)
         with module.graph.inserting_before(node):
             made = module.graph.call_function(target, arguments, {"dtype": value.dtype})
         made.meta = dict(node.meta)
@@ -93,7 +93,7 @@ def _take_unspread(module: GraphModule) -> None:
     """Take tensors as they are where broadcasting them together leaves their shapes."""
     for node in list(module.graph.nodes):
         source = node.args[0] if node.target is operator.getitem else None
-        if not isinstance(source, Node) or source.target is not _aten.broadcast_tensors.default:
+        if not isinstance(source, Node) or source.target is not aten.broadcast_tensors.default:
             continue
         members: Any = source.args[0]
         member = members[node.args[1]]
@@ -139,9 +139,9 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
             _share(node)
         elif node.target in _RESHAPES:
             node.update_arg(1, _inferred_sizes(node.args[1], node.meta["val"].shape))
-        elif node.target is _aten.expand.default:
+        elif node.target is aten.expand.default:
             node.update_arg(1, _kept_sizes(node.args[1], node.args[0].meta["val"].shape))
-        elif node.target is _aten.slice.Tensor and len(node.args) > 3:
+        elif node.target is aten.slice.Tensor and len(node.args) > 3:
             source, dim, _, end = node.args[:4]
             if _is_symbolic(end) and _same(_value(end), source.meta["val"].shape[dim]):
                 node.update_arg(3, sys.maxsize)
@@ -307,7 +307,7 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
             f"name ({sorted(late)[0]}): write it out of place"
         )
     node.target = twin
-    result = node if twin is not _aten.copy.default else _copied(node)
+    result = node if twin is not aten.copy.default else _copied(node)
     base.replace_all_uses_with(
         result, delete_user_cb=lambda user: user is not node and position[user] > position[node]
     )

@@ -14,27 +14,27 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 from mase_hw.ops import torch_target
 
-_aten = torch.ops.aten
 # What each takes its new elements from; None for a number.
 _MOVES: dict[object, str] = {
-    _aten.slice_scatter.default: "src",
-    _aten.select_scatter.default: "src",
-    _aten.diagonal_scatter.default: "src",
-    _aten.scatter.src: "src",
-    _aten.scatter.value: "value",
-    _aten.scatter_add.default: "src",
-    _aten.index_add.default: "source",
-    _aten.index_copy.default: "source",
-    _aten.index_fill.int_Scalar: "value",
-    _aten.index_fill.int_Tensor: "value",
-    _aten.index_put.default: "values",
+    aten.slice_scatter.default: "src",
+    aten.select_scatter.default: "src",
+    aten.diagonal_scatter.default: "src",
+    aten.scatter.src: "src",
+    aten.scatter.value: "value",
+    aten.scatter_add.default: "src",
+    aten.index_add.default: "source",
+    aten.index_copy.default: "source",
+    aten.index_fill.int_Scalar: "value",
+    aten.index_fill.int_Tensor: "value",
+    aten.index_put.default: "values",
 }
-_COPIES = (_aten.copy.default, _aten.fill.Tensor, _aten.fill.Scalar)
-_ADDS = (_aten.scatter_add.default, _aten.index_add.default)
+_COPIES = (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar)
+_ADDS = (aten.scatter_add.default, aten.index_add.default)
 _MOST_ELEMENTS = 1 << 12
 _ROWS = 2
 
@@ -69,13 +69,13 @@ def _copy(module: GraphModule, node: Node) -> None:
     known = [1 if isinstance(size, torch.SymInt) else size for size in sizes]
     with module.graph.inserting_before(node):
         if not isinstance(made, Node):
-            made = call(_aten.full.default, (known, made), {"dtype": dtype})
+            made = call(aten.full.default, (known, made), {"dtype": dtype})
         elif _sizes(made) != _sizes(base) or made.meta["val"].dtype != dtype:
             if len(_shape(made)) == len(sizes) and isinstance(_shape(made)[0], torch.SymInt):
                 known[0] = -1
-            made = call(_aten.expand.default, (call(_aten.to.dtype, (made, dtype)), known))
+            made = call(aten.expand.default, (call(aten.to.dtype, (made, dtype)), known))
         else:
-            made = call(_aten.alias.default, (made,))
+            made = call(aten.alias.default, (made,))
     _replace(node, made)
 
 
@@ -85,7 +85,7 @@ def _sizes(node: object) -> list[Any]:
 
 def _choose(module: GraphModule, node: Node) -> bool:
     """Write an assignment of one number where a mask that is computed holds as a choice."""
-    if node.target is not _aten.index_put.default:
+    if node.target is not aten.index_put.default:
         return False
     base, indices, values, *rest = aten_arguments(node).values()
     if len(indices) != 1 or any(rest) or _known(module, indices[0], 1) is not None:
@@ -97,8 +97,8 @@ def _choose(module: GraphModule, node: Node) -> bool:
     call = module.graph.call_function
     with module.graph.inserting_before(node):
         for _ in _shape(base)[len(_shape(mask)) :]:
-            mask = call(_aten.unsqueeze.default, (mask, -1))
-        made = call(_aten.masked_fill.Scalar, (base, mask, value.item()))
+            mask = call(aten.unsqueeze.default, (mask, -1))
+        made = call(aten.masked_fill.Scalar, (base, mask, value.item()))
     _replace(node, made)
     return True
 
@@ -134,10 +134,10 @@ def _alike(module: GraphModule, values: Node, base: list[Any], dim: Any) -> Node
     if len(sizes) == len(base):
         return values
     if _is_row(values) and len(sizes) == len(base) - 1 and dim is not None:
-        return call(_aten.unsqueeze.default, (values, dim))
+        return call(aten.unsqueeze.default, (values, dim))
     rows, ones = (-1 if _is_row(values) else 1), [1] * (len(base) - 2)
     flat = torch.Size(sizes[1:] if _is_row(values) else sizes).numel()
-    return call(_aten.reshape.default, (values, [rows, flat, *ones]))
+    return call(aten.reshape.default, (values, [rows, flat, *ones]))
 
 
 def _is_row(node: object) -> bool:
@@ -185,7 +185,7 @@ def _places(module: GraphModule, node: Node, given: dict[str, Any]) -> Tensor | 
     is zero. None where that depends on the inference, or on what is computed.
     """
     base, source = given["self"], given[_MOVES[node.target]]
-    if not _is_row(base) or (node.target is _aten.index_put.default and given["accumulate"]):
+    if not _is_row(base) or (node.target is aten.index_put.default and given["accumulate"]):
         return None
     found = []
     for rows in (1, _ROWS):

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
 from mase_hw.graph.calls import aten_arguments
 
-_aten = torch.ops.aten
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 # Arguments that are dimensions.
 _ALONG = ("dim", "dims")
@@ -64,7 +64,7 @@ def _replacement(
     with module.graph.inserting_before(node):
         sources: dict[Node, Any] = {item: item.args[0] for item in swapped}
         for item in turned:
-            sources[item] = module.graph.call_function(_aten.transpose.int, (item, 0, 1))
+            sources[item] = module.graph.call_function(aten.transpose.int, (item, 0, 1))
             sources[item].meta["val"] = item.meta["val"].transpose(0, 1)
         args, kwargs = map_arg(arguments, lambda item: sources.get(item, item))
         made = module.graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
@@ -72,7 +72,7 @@ def _replacement(
         if not turns_back:
             return made
         made.meta["val"] = node.meta["val"].transpose(0, 1)
-        back = module.graph.call_function(_aten.transpose.int, (made, 0, 1))
+        back = module.graph.call_function(aten.transpose.int, (made, 0, 1))
         back.meta = dict(node.meta)
     return back
 
@@ -115,7 +115,7 @@ def _is_plain(node: Node) -> bool:
         node.op == "call_function"
         and isinstance(node.target, torch._ops.OpOverload)
         and _rank(node) >= 1
-        and node.target is not _aten.transpose.int
+        and node.target is not aten.transpose.int
     )
 
 

@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import operator_for
@@ -25,9 +26,9 @@ _Table = Mapping[OpOverload, Callable[..., Any]]
 # What a decomposition writes for a batch of either size differs where it counts the batch.
 _BATCHES = (2, 3)
 _SIZED = (
-    torch.ops.aten.view.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.expand.default,
+    aten.view.default,
+    aten.reshape.default,
+    aten.expand.default,
 )
 
 
@@ -143,9 +144,9 @@ def _join(graphs: list[GraphModule]) -> bool:
     """Free the first graph of its batch; return whether the others are the same then."""
     first, *others = graphs
     for node in first.graph.nodes:
-        if node.target is torch.ops.aten.view.default:
+        if node.target is aten.view.default:
             # What comes may lie elsewhere in memory than what was traced.
-            node.target = torch.ops.aten.reshape.default
+            node.target = aten.reshape.default
     for other in others:
         pairs = list(zip(first.graph.nodes, other.graph.nodes, strict=False))
         if len(first.graph.nodes) != len(other.graph.nodes):
@@ -168,7 +169,7 @@ def _is_same(first: GraphModule, left: Node, other: GraphModule, right: Node) ->
     if left.op == right.op == "get_attr":
         return torch.equal(getattr(first, str(left.target)), getattr(other, str(right.target)))
     if left.op == right.op == "call_function":
-        views = (torch.ops.aten.view.default, torch.ops.aten.reshape.default)
+        views = (aten.view.default, aten.reshape.default)
         return left.target == right.target or (left.target in views and right.target in views)
     return left.op == right.op
 

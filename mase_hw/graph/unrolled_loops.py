@@ -13,10 +13,10 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
 from mase_hw.graph._periods import Stretch, stretches
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.loops import is_boundary
@@ -24,7 +24,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.ops import Stateful, operator_for
 
-_SELECT = torch.ops.aten.select.int
+_SELECT = aten.select.int
 
 
 @dataclass(frozen=True)

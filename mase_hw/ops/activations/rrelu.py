@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -20,7 +20,7 @@ class RReLU(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         slope = (float(call.attributes["lower"]) + float(call.attributes["upper"])) / 2
-        return [torch.ops.aten.leaky_relu.default(operands["data_in_0"], slope)]
+        return [aten.leaky_relu.default(operands["data_in_0"], slope)]
 
     def examples(self) -> list[Example]:
         """Bounds of one's own."""

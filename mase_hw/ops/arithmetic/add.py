@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._numbers import Summing
 from mase_hw.ops._rewriting import Commutative, Rewritten
@@ -32,7 +32,7 @@ class Add(Binary, Commutative, Rewritten, Summing):
         if alpha == -1:
             return [_combined(self.opposite, first, second)]
         number = isinstance(second, int | float)
-        scaled = second * alpha if number else torch.ops.aten.mul.Tensor(second, alpha)
+        scaled = second * alpha if number else aten.mul.Tensor(second, alpha)
         return [_combined(self.operation, first, scaled)]
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
@@ -44,12 +44,12 @@ class Add(Binary, Commutative, Rewritten, Summing):
         return first + second
 
 
-def _combined(operation: str, first: Tensor, second: Tensor) -> Any:
+def _combined(operation: str, first: Tensor, second: Tensor) -> Tensor:
     """Return a sum or a difference of two tensors, one of which may be a Python number."""
     if operation == "subtract" and isinstance(first, int | float):
-        return torch.ops.aten.rsub.Scalar(second, first)
+        return aten.rsub.Scalar(second, first)
     if operation == "add" and isinstance(first, int | float):
         first, second = second, first
-    packet = torch.ops.aten.add if operation == "add" else torch.ops.aten.sub
+    packet = aten.add if operation == "add" else aten.sub
     target = packet.Scalar if isinstance(second, int | float) else packet.Tensor
     return target(first, second)

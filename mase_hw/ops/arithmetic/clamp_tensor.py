@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class ClampTensor(Composite):
@@ -27,7 +26,7 @@ class ClampTensor(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is bounded."""
         made = operands["data_in_0"]
-        for name, bound in (("min", _aten.maximum.default), ("max", _aten.minimum.default)):
+        for name, bound in (("min", aten.maximum.default), ("max", aten.minimum.default)):
             if name in operands:
                 made = bound(made, operands[name])
         return [made]

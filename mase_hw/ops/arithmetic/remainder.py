@@ -12,10 +12,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Remainder(Composite):
@@ -35,8 +34,8 @@ class Remainder(Composite):
             return None
         data = operands["data_in_0"]
         other = operands["data_in_1"] if "data_in_1" in operands else call.attributes["other"]
-        whole = getattr(_aten, self.mode).default(_aten.div.Tensor(data, other))
-        return [_aten.sub.Tensor(data, _aten.mul.Tensor(whole, other))]
+        whole = getattr(aten, self.mode).default(aten.div.Tensor(data, other))
+        return [aten.sub.Tensor(data, aten.mul.Tensor(whole, other))]
 
     def examples(self) -> list[Example]:
         """By a number, and by a stream."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -20,7 +21,7 @@ class XLogY(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         first, second = operands.values()
-        return [torch.ops.aten.mul.Tensor(first, torch.ops.aten.log.default(second))]
+        return [aten.mul.Tensor(first, aten.log.default(second))]
 
     def examples(self) -> list[Example]:
         return [

@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.reductions.logsumexp import log_of_exponentials
@@ -30,7 +31,7 @@ class LogSoftmax(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]
         whole = log_of_exponentials(data, [int(call.attributes["dim"])])
-        return [torch.ops.aten.sub.Tensor(data, whole)]
+        return [aten.sub.Tensor(data, whole)]
 
     def examples(self) -> list[Example]:
         """Over the last dimension, and over another one."""

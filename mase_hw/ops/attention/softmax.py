@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
 from mase_hw.approximation.softmax import most_fraction
 from mase_hw.arithmetic.carriers import fixed_of
@@ -135,8 +136,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:
             return None
         if mask.bias is not None:
-            scaled = data if scale == 1 else torch.ops.aten.mul.Tensor(data, scale)
-            data, scale = torch.ops.aten.add.Tensor(scaled, mask.bias), 1.0
+            scaled = data if scale == 1 else aten.mul.Tensor(data, scale)
+            data, scale = aten.add.Tensor(scaled, mask.bias), 1.0
         kept = None if mask.kept is None else for_scores(mask, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)

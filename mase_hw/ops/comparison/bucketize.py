@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Bucketize(Composite):
@@ -40,9 +39,9 @@ class Bucketize(Composite):
         if self._refusal(call):
             return None
         right = call.attributes.get("right", False) or call.attributes.get("side") == "right"
-        passed = _aten.ge.Tensor if right else _aten.gt.Tensor
-        numbers = _aten.unsqueeze.default(operands["data_in_0"], -1)
-        return [_aten.sum.dim_IntList(passed(numbers, call.constants["boundaries"]), [-1])]
+        passed = aten.ge.Tensor if right else aten.gt.Tensor
+        numbers = aten.unsqueeze.default(operands["data_in_0"], -1)
+        return [aten.sum.dim_IntList(passed(numbers, call.constants["boundaries"]), [-1])]
 
     def examples(self) -> list[Example]:
         """Four buckets, either way; the row to search first."""

@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Heaviside(Composite):
@@ -23,8 +22,8 @@ class Heaviside(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is chosen."""
         data, middle = operands["data_in_0"], operands["values"]
-        above = _aten.where.Scalar(_aten.gt.Scalar(data, 0), 1.0, 0.0)
-        return [_aten.where.self(_aten.eq.Scalar(data, 0), middle, above)]
+        above = aten.where.Scalar(aten.gt.Scalar(data, 0), 1.0, 0.0)
+        return [aten.where.self(aten.eq.Scalar(data, 0), middle, above)]
 
     def examples(self) -> list[Example]:
         """A constant, and a stream."""

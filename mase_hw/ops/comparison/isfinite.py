@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -19,7 +20,7 @@ class IsFinite(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        return [torch.ops.aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]
+        return [aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]
 
     def examples(self) -> list[Example]:
         return [

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops.comparison._masks import MaskPair
 
 
@@ -20,6 +20,6 @@ class LogicalAnd(MaskPair):
         "aten.__and__.Tensor",
     )
 
-    def combined(self, first: Tensor, second: Tensor) -> Any:
+    def combined(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the smaller one."""
-        return torch.ops.aten.minimum.default(first, second)
+        return aten.minimum.default(first, second)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -27,7 +28,7 @@ class LogicalNot(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if call.result.dtype != "bool":
             return None
-        return [torch.ops.aten.eq.Scalar(operands["data_in_0"], 0)]
+        return [aten.eq.Scalar(operands["data_in_0"], 0)]
 
     def examples(self) -> list[Example]:
         """A mask; one that becomes numbers; numbers that become one."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops.comparison._masks import MaskPair
 
 
@@ -20,6 +20,6 @@ class LogicalXor(MaskPair):
         "aten.__xor__.Tensor",
     )
 
-    def combined(self, first: Tensor, second: Tensor) -> Any:
+    def combined(self, first: Tensor, second: Tensor) -> Tensor:
         """Return where they differ."""
-        return torch.ops.aten.ne.Tensor(first, second)
+        return aten.ne.Tensor(first, second)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -41,7 +41,7 @@ class MaskedFill(Composite):
         mask, data = operands["data_in_1"], operands["data_in_0"]
         real = call.operands["data_in_0"].dtype.startswith(("float", "bfloat"))
         number = float(value) if real else int(value)
-        return [torch.ops.aten.where.ScalarSelf(mask, number, data)]
+        return [aten.where.ScalarSelf(mask, number, data)]
 
     def examples(self) -> list[Example]:
         """A mask that streams, and a constant one."""

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -19,7 +20,7 @@ class Signbit(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.signbit.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        return [torch.ops.aten.lt.Scalar(operands["data_in_0"], 0.0)]
+        return [aten.lt.Scalar(operands["data_in_0"], 0.0)]
 
     def examples(self) -> list[Example]:
         return [(Apply(lambda x: torch.where(torch.signbit(x), 0.5, x)), (example_values(2, 5),))]

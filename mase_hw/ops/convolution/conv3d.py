@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._volumes import convolution_problems, padded, tall, triple, untall
-
-_aten = torch.ops.aten
 
 
 class Conv3d(Composite):
@@ -47,9 +45,9 @@ class Conv3d(Composite):
         # The last frame needs rows behind it where its windows would end too early.
         missing = (depth * rows - 1) * stride[1] + covered - depth * shape[3]
         if missing > 0:
-            image = _aten.constant_pad_nd.default(image, [0, 0, 0, missing], 0.0)
-        weight = _aten.flatten.using_ints(operands["weight"], 1, 2)
-        made = _aten.conv2d.default(
+            image = aten.constant_pad_nd.default(image, [0, 0, 0, missing], 0.0)
+        weight = aten.flatten.using_ints(operands["weight"], 1, 2)
+        made = aten.conv2d.default(
             image,
             weight,
             operands.get("bias"),

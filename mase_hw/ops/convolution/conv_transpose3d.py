@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._volumes import convolution_problems, tall, triple, untall
-
-_aten = torch.ops.aten
 
 
 class ConvTranspose3d(Composite):
@@ -46,17 +44,17 @@ class ConvTranspose3d(Composite):
         covered = dilation[1] * (kernel[1] - 1) + 1
         needed = max((height - 1) * stride[1] + covered, padding[1] + result[3])
         rows = -(-needed // stride[1])
-        data = _aten.constant_pad_nd.default(data, [0, 0, front, back], 0.0)
+        data = aten.constant_pad_nd.default(data, [0, 0, front, back], 0.0)
         depth += front + back
-        data = _aten.reshape.default(data, [-1, shape[1] * depth, height, width])
+        data = aten.reshape.default(data, [-1, shape[1] * depth, height, width])
         if rows > height:
-            data = _aten.constant_pad_nd.default(data, [0, 0, 0, rows - height], 0.0)
+            data = aten.constant_pad_nd.default(data, [0, 0, 0, rows - height], 0.0)
         volume = (shape[0], shape[1], depth, rows, width)
         image = tall(data, volume, kernel[0], 1, dilation[0], result[2])
-        weight = _aten.permute.default(_aten.flip.default(operands["weight"], [2]), [0, 2, 1, 3, 4])
-        weight = _aten.flatten.using_ints(weight, 0, 1)
+        weight = aten.permute.default(aten.flip.default(operands["weight"], [2]), [0, 2, 1, 3, 4])
+        weight = aten.flatten.using_ints(weight, 0, 1)
         missing = stride[1] - covered
-        made = _aten.conv_transpose2d.input(
+        made = aten.conv_transpose2d.input(
             image,
             weight,
             operands.get("bias"),
@@ -67,7 +65,7 @@ class ConvTranspose3d(Composite):
             list(dilation[1:]),
         )
         if missing < 0:
-            made = _aten.slice.Tensor(made, 2, 0, result[2] * rows * stride[1])
+            made = aten.slice.Tensor(made, 2, 0, result[2] * rows * stride[1])
         return [untall(made, result[1:], rows * stride[1], padding[1])]
 
     def examples(self) -> list[Example]:
@@ -88,9 +86,9 @@ def _stuffed(data: Tensor, shape: Sequence[int], stride: int) -> tuple[Tensor, i
     """Return the frames as rows of an image, with zero rows between them, and the rows."""
     _, channels, depth, height, width = shape
     if stride == 1:
-        return _aten.reshape.default(data, [-1, channels, depth, height * width]), depth
-    rows = _aten.reshape.default(data, [-1, channels * depth, 1, height * width])
-    rows = _aten.constant_pad_nd.default(rows, [0, 0, 0, stride - 1], 0.0)
-    rows = _aten.reshape.default(rows, [-1, channels, depth * stride, height * width])
+        return aten.reshape.default(data, [-1, channels, depth, height * width]), depth
+    rows = aten.reshape.default(data, [-1, channels * depth, 1, height * width])
+    rows = aten.constant_pad_nd.default(rows, [0, 0, 0, stride - 1], 0.0)
+    rows = aten.reshape.default(rows, [-1, channels, depth * stride, height * width])
     size = (depth - 1) * stride + 1
-    return _aten.slice.Tensor(rows, 2, 0, size), size
+    return aten.slice.Tensor(rows, 2, 0, size), size

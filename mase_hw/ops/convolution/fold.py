@@ -8,12 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
-
-_aten = torch.ops.aten
 
 
 class Fold(Composite):
@@ -48,10 +47,10 @@ class Fold(Composite):
                 sizes, padding, reached, places, stride, strict=True
             )
         ]
-        image = _aten.reshape.default(operands["data_in_0"], [-1, shape[1], *places])
+        image = aten.reshape.default(operands["data_in_0"], [-1, shape[1], *places])
         groups = shape[1] // (kernel[0] * kernel[1])
         # What no window reaches stays zero.
-        folded = _aten.conv_transpose2d.input(
+        folded = aten.conv_transpose2d.input(
             image,
             _windows(kernel, groups),
             None,

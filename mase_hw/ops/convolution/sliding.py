@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Sliding(Composite):
@@ -30,13 +28,13 @@ class Sliding(Composite):
         data, count = operands["data_in_0"], result[dim]
         if size == step:
             if count * size < shape[dim]:
-                data = _aten.slice.Tensor(data, dim, 0, count * size)
+                data = aten.slice.Tensor(data, dim, 0, count * size)
             apart = [-1, *shape[1:dim], count, size, *shape[dim + 1 :]]
             axes = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
-            return [_aten.permute.default(_aten.reshape.default(data, apart), axes)]
+            return [aten.permute.default(aten.reshape.default(data, apart), axes)]
         last = (count - 1) * step + 1
-        parts = [_aten.slice.Tensor(data, dim, k, k + last, step) for k in range(size)]
-        return [_aten.stack.default(parts, -1)]
+        parts = [aten.slice.Tensor(data, dim, k, k + last, step) for k in range(size)]
+        return [aten.stack.default(parts, -1)]
 
     def problems(self, call: Call) -> list[str]:
         """Refuse windows of inferences."""

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
-
-_aten = torch.ops.aten
 
 
 class Unfold(Composite):
@@ -39,7 +37,7 @@ class Unfold(Composite):
         high, wide = pair(given["padding"], 2, 0)
         data = operands["data_in_0"]
         if high or wide:
-            data = _aten.constant_pad_nd.default(data, [wide, wide, high, high], 0.0)
+            data = aten.constant_pad_nd.default(data, [wide, wide, high, high], 0.0)
         sizes = (shape[2] + 2 * high, shape[3] + 2 * wide)
         steps = [
             (size - step * (count - 1) - 1) // stride[axis]
@@ -48,13 +46,13 @@ class Unfold(Composite):
         parts = []
         for row in range(kernel[0]):
             start = row * dilation[0]
-            lines = _aten.slice.Tensor(data, 2, start, start + steps[0] * stride[0] + 1, stride[0])
+            lines = aten.slice.Tensor(data, 2, start, start + steps[0] * stride[0] + 1, stride[0])
             for column in range(kernel[1]):
                 start = column * dilation[1]
                 end = start + steps[1] * stride[1] + 1
-                parts.append(_aten.slice.Tensor(lines, 3, start, end, stride[1]))
-        stacked = _aten.stack.default(parts, 2)
-        return [_aten.reshape.default(stacked, [-1, *call.result.shape[1:]])]
+                parts.append(aten.slice.Tensor(lines, 3, start, end, stride[1]))
+        stacked = aten.stack.default(parts, 2)
+        return [aten.reshape.default(stacked, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
         """Stride, padding and dilation."""

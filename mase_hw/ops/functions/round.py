@@ -8,11 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.functions._steps import Step
-
-_aten = torch.ops.aten
 
 
 class Round(Step, Rewritten):
@@ -31,8 +30,8 @@ class Round(Step, Rewritten):
         scale = 10.0 ** int(call.attributes.get("decimals", 0))
         if scale == 1.0:
             return None
-        scaled = _aten.mul.Tensor(operands["data_in_0"], scale)
-        return [_aten.mul.Tensor(_aten.round.default(scaled), 1.0 / scale)]
+        scaled = aten.mul.Tensor(operands["data_in_0"], scale)
+        return [aten.mul.Tensor(aten.round.default(scaled), 1.0 / scale)]
 
     def examples(self) -> list[Example]:
         """Numbers of both signs; tenths."""

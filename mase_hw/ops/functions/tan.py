@@ -8,10 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Tan(Composite):
@@ -22,7 +21,7 @@ class Tan(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]
-        return [_aten.div.Tensor(_aten.sin.default(data), _aten.cos.default(data))]
+        return [aten.div.Tensor(aten.sin.default(data), aten.cos.default(data))]
 
     def examples(self) -> list[Example]:
         """Angles of less than a quarter turn."""

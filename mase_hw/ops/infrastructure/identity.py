@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -16,8 +17,6 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
-
-_aten = torch.ops.aten
 
 
 class Identity(Wire, Removable, Rewritten):
@@ -48,10 +47,10 @@ class Identity(Wire, Removable, Rewritten):
         """Return where a number is not zero, if that becomes a mask; nothing else is read."""
         kinds = call.operands["data_in_0"].dtype, call.result.dtype
         if len(call.operands) > 1:
-            return [_aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
+            return [aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
         if kinds[1] != "bool" or kinds[0] == "bool":
             return None
-        return [_aten.ne.Scalar(operands["data_in_0"], 0)]
+        return [aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what would round to whole numbers."""

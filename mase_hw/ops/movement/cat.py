@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.runs import stream_axes
@@ -74,7 +75,7 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
                 join(parts[i : i + 2], dim) if i + 1 < len(parts) else parts[i]
                 for i in range(0, len(parts), 2)
             ]
-        joined = join(parts, dim) if len(parts) == 2 else torch.ops.aten.alias.default(parts[0])
+        joined = join(parts, dim) if len(parts) == 2 else aten.alias.default(parts[0])
         return [joined]
 
     def problems(self, call: Call) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.copy_lanes import CopyLanes
@@ -41,7 +42,7 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         if len(operands) == 1:
             return None
         size = [-1, *call.result.shape[1:]]
-        return [torch.ops.aten.expand.default(operands["data_in_0"], size)]
+        return [aten.expand.default(operands["data_in_0"], size)]
 
     def is_identity(self, call: Call) -> bool:
         """Return true when nothing is repeated."""

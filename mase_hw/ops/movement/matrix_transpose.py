@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -21,8 +21,8 @@ class MatrixTranspose(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data = operands["data_in_0"]
         if len(call.result.shape) < 2:
-            return [torch.ops.aten.alias.default(data)]
-        return [torch.ops.aten.transpose.int(data, -2, -1)]
+            return [aten.alias.default(data)]
+        return [aten.transpose.int(data, -2, -1)]
 
     def examples(self) -> list[Example]:
         return [(Apply(lambda x: x.mT), (example_values(2, 4, 5),))]

@@ -9,10 +9,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class OneHot(Composite):
@@ -31,9 +30,9 @@ class OneHot(Composite):
         count = int(call.attributes.get("num_classes", -1))
         if count < 0:
             return None
-        numbers = _aten.unsqueeze.default(operands["data_in_0"], -1)
-        ones = _aten.eq.Tensor(numbers, torch.arange(count))
-        return [_aten._to_copy.default(ones, dtype=torch.int64)]
+        numbers = aten.unsqueeze.default(operands["data_in_0"], -1)
+        ones = aten.eq.Tensor(numbers, torch.arange(count))
+        return [aten._to_copy.default(ones, dtype=torch.int64)]
 
     def examples(self) -> list[Example]:
         """Numbers that become real."""

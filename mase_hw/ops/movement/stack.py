@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_joining
@@ -35,10 +36,10 @@ class Stack(Composite):
             max(item.shape[:1] for item in call.operands.values()),
         )
         parts = [
-            torch.ops.aten.unsqueeze.default(
+            aten.unsqueeze.default(
                 item
                 if call.operands[name].shape[:1] == rows
-                else torch.ops.aten.expand.default(item, [*rows, *call.operands[name].shape[1:]]),
+                else aten.expand.default(item, [*rows, *call.operands[name].shape[1:]]),
                 dim,
             )
             for name, item in operands.items()

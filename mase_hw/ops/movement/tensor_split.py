@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -30,7 +31,7 @@ class TensorSplit(Composite):
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         ends = list(accumulate(spec.shape[dim] for spec in call.results.values()))
         return [
-            torch.ops.aten.slice.Tensor(data, dim, start, end)
+            aten.slice.Tensor(data, dim, start, end)
             for start, end in zip([0, *ends[:-1]], ends, strict=True)
         ]
 

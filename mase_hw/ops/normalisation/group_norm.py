@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class GroupNorm(Composite):
@@ -52,11 +51,11 @@ def grouped(call: Call, operands: Mapping[str, Tensor], groups: int, epsilon: fl
     """
     shape = call.operands["data_in_0"].shape
     size = prod(shape[1:]) // groups
-    rows = _aten.reshape.default(operands["data_in_0"], [-1, groups, size])
-    result = _aten.layer_norm.default(rows, [size], None, None, epsilon)
-    result = _aten.reshape.default(result, [-1, *shape[1:]])
+    rows = aten.reshape.default(operands["data_in_0"], [-1, groups, size])
+    result = aten.layer_norm.default(rows, [size], None, None, epsilon)
+    result = aten.reshape.default(result, [-1, *shape[1:]])
     column = [shape[1], *(1 for _ in shape[2:])]
-    for name, combine in (("weight", _aten.mul.Tensor), ("bias", _aten.add.Tensor)):
+    for name, combine in (("weight", aten.mul.Tensor), ("bias", aten.add.Tensor)):
         if operands.get(name) is not None:
-            result = combine(result, _aten.reshape.default(operands[name], column))
+            result = combine(result, aten.reshape.default(operands[name], column))
     return result

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.normalisation.group_norm import grouped
@@ -30,7 +30,7 @@ class InstanceNorm(Composite):
             return [grouped(call, operands, call.operands["data_in_0"].shape[1], epsilon)]
         names = ("data_in_0", "weight", "bias", "running_mean", "running_var")
         given = [operands.get(name) for name in names]
-        return [torch.ops.aten.batch_norm.default(*given, False, 0.0, epsilon, False)]
+        return [aten.batch_norm.default(*given, False, 0.0, epsilon, False)]
 
     def examples(self) -> list[Example]:
         """Without statistics of training, and with them."""

@@ -8,11 +8,12 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
@@ -28,9 +29,9 @@ class LayerNorm(RowNorm):
         """Return what is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
         """Return the call on other operands."""
-        return torch.ops.aten.layer_norm.default(
+        return aten.layer_norm.default(
             operands["data_in_0"],
             size,
             operands.get("weight"),

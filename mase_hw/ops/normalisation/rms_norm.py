@@ -8,11 +8,12 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._library import define_normalizing
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
@@ -41,12 +42,10 @@ class RMSNorm(RowNorm, Recognized):
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
         """Return the call on other operands."""
         weight = operands.get("weight")
-        return torch.ops.aten.rms_norm.default(
-            operands["data_in_0"], size, weight, self.epsilon(call)
-        )
+        return aten.rms_norm.default(operands["data_in_0"], size, weight, self.epsilon(call))
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
         """Yield it as models of language write it out; the weight is folded behind."""

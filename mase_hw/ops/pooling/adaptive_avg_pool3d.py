@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.pooling._pool3d import Pool3d
 
@@ -18,12 +18,12 @@ class AdaptiveAvgPool3d(Pool3d):
     name: ClassVar[str] = "adaptive_avg_pool3d"
     targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool3d.default",)
 
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Any:
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Share the image out."""
         result = call.result.shape
         frame = result[3] * result[4]
         size = [result[2 + dim] if dim is not None else frame for dim in dims]
-        return torch.ops.aten.adaptive_avg_pool2d.default(image, size)
+        return aten.adaptive_avg_pool2d.default(image, size)
 
     def examples(self) -> list[Example]:
         """One window, and windows of different sizes."""

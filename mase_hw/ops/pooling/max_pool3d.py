@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.pooling._pool3d import Pool3d
 
@@ -18,9 +18,9 @@ class MaxPool3d(Pool3d):
     name: ClassVar[str] = "max_pool3d"
     targets: ClassVar[tuple[str, ...]] = ("aten.max_pool3d.default",)
 
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Any:
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Return the largest pixels."""
-        return torch.ops.aten.max_pool2d.default(
+        return aten.max_pool2d.default(
             image,
             self.given(call, "kernel_size", dims, 1),
             self.strides(call, dims),

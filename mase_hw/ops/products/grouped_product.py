@@ -13,11 +13,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops.products._constant_product import ConstantProduct
 from mase_hw.ops.products._grouped import TARGET
-
-_aten = torch.ops.aten
 
 
 class GroupedProduct(ConstantProduct):
@@ -47,9 +46,9 @@ class GroupedProduct(ConstantProduct):
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
         """Return the linear layer of groups, or of one."""
-        weight = _aten.transpose.int(operands["data_in_1"], -2, -1)
+        weight = aten.transpose.int(operands["data_in_1"], -2, -1)
         if call.operands["data_in_1"].shape[0] == 1:
-            return _aten.linear.default(operands["data_in_0"], _aten.select.int(weight, 0, 0))
+            return aten.linear.default(operands["data_in_0"], aten.select.int(weight, 0, 0))
         grouped: Any = torch_target(TARGET)
         return grouped(operands["data_in_0"], weight, operands["ends"])
 

@@ -13,6 +13,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
@@ -58,12 +59,12 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         shape = call.operands["weight"].shape
         if len(shape) != 1:
             return None
-        weight = torch.ops.aten.reshape.default(operands["weight"], [1, *shape])
+        weight = aten.reshape.default(operands["weight"], [1, *shape])
         bias = operands.get("bias")
         if bias is not None:
-            bias = torch.ops.aten.reshape.default(bias, [1])
-        row = torch.ops.aten.linear.default(operands["data_in_0"], weight, bias)
-        return [torch.ops.aten.squeeze.dim(row, -1)]
+            bias = aten.reshape.default(bias, [1])
+        row = aten.linear.default(operands["data_in_0"], weight, bias)
+        return [aten.squeeze.dim(row, -1)]
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes, exact sums that are rounded once."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops.comparison._masks import Quantifier
-
-_aten = torch.ops.aten
 
 
 class AllTrue(Quantifier):
@@ -18,9 +17,9 @@ class AllTrue(Quantifier):
 
     name: ClassVar[str] = "all"
     targets: ClassVar[tuple[str, ...]] = ("aten.all.dim", "aten.all.dims")
-    function: ClassVar[Callable[..., Any]] = torch.all
+    function: ClassVar[Callable[..., Tensor]] = torch.all
 
-    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Any:
+    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
         """Return whether none is 0."""
-        missing = _aten.amax.default(_aten.eq.Scalar(data, 0), dims, keeps)
-        return _aten.eq.Scalar(missing, 0)
+        missing = aten.amax.default(aten.eq.Scalar(data, 0), dims, keeps)
+        return aten.eq.Scalar(missing, 0)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Amin(Composite):
@@ -24,8 +22,8 @@ class Amin(Composite):
         """Negate before and behind."""
         dims, keeps = list(call.attributes["dim"] or ()), bool(call.attributes["keepdim"])
         return [
-            _aten.neg.default(
-                _aten.amax.default(_aten.neg.default(operands["data_in_0"]), dims, keeps)
+            aten.neg.default(
+                aten.amax.default(aten.neg.default(operands["data_in_0"]), dims, keeps)
             )
         ]
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops.comparison._masks import Quantifier
-
-_aten = torch.ops.aten
 
 
 class AnyTrue(Quantifier):
@@ -18,7 +17,7 @@ class AnyTrue(Quantifier):
 
     name: ClassVar[str] = "any"
     targets: ClassVar[tuple[str, ...]] = ("aten.any.dim", "aten.any.dims")
-    function: ClassVar[Callable[..., Any]] = torch.any
+    function: ClassVar[Callable[..., Tensor]] = torch.any
 
-    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Any:
-        return _aten.amax.default(data, dims, keeps)
+    def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
+        return aten.amax.default(data, dims, keeps)

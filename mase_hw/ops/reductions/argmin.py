@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Argmin(Composite):
@@ -21,9 +19,9 @@ class Argmin(Composite):
     targets: ClassVar[tuple[str, ...]] = ("aten.argmin.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        negative = _aten.neg.default(operands["data_in_0"])
+        negative = aten.neg.default(operands["data_in_0"])
         given = call.attributes
-        return [_aten.argmax.default(negative, given["dim"], given["keepdim"])]
+        return [aten.argmax.default(negative, given["dim"], given["keepdim"])]
 
     def examples(self) -> list[Example]:
         return [(Apply(lambda x: x.argmin(1)), (example_values(2, 10),))]

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._running import Running
 
@@ -19,7 +20,7 @@ class Cummin(Running):
     targets: ClassVar[tuple[str, ...]] = ("aten.cummin.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        return self.running(call, operands["data_in_0"], torch.ops.aten.minimum.default)
+        return self.running(call, operands["data_in_0"], aten.minimum.default)
 
     def examples(self) -> list[Example]:
         return [

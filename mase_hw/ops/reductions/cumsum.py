@@ -11,10 +11,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Cumsum(Composite):
@@ -39,13 +38,13 @@ class Cumsum(Composite):
         if dim == 0:
             return None
         data = operands["data_in_0"]
-        data = data if dim == last else _aten.transpose.int(data, dim, last)
+        data = data if dim == last else aten.transpose.int(data, dim, last)
         if _is_real(call):
             size = call.result.shape[dim]
-            made = _aten.linear.default(data, _aten.tril.default(_aten.ones.default([size, size])))
+            made = aten.linear.default(data, aten.tril.default(aten.ones.default([size, size])))
         else:
             made = torch.ops.mase.running_sum.default(data)
-        return [made if dim == last else _aten.transpose.int(made, dim, last)]
+        return [made if dim == last else aten.transpose.int(made, dim, last)]
 
     def examples(self) -> list[Example]:
         """Along a row; along another dimension."""

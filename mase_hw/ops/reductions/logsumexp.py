@@ -7,15 +7,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class LogSumExp(Composite):
@@ -28,7 +27,7 @@ class LogSumExp(Composite):
         """Return a sum, in the result's shape."""
         found = log_of_exponentials(operands["data_in_0"], list(call.attributes["dim"]))
         kept = call.attributes.get("keepdim", False)
-        return [found if kept else _aten.reshape.default(found, [-1, *call.result.shape[1:]])]
+        return [found if kept else aten.reshape.default(found, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
         """Over the last dimension, and over another one."""
@@ -38,8 +37,8 @@ class LogSumExp(Composite):
         ]
 
 
-def log_of_exponentials(data: Tensor, dims: list[int]) -> Any:
+def log_of_exponentials(data: Tensor, dims: list[int]) -> Tensor:
     """Return what stands for `log(sum exp(x))`, the dimensions kept with one element."""
-    largest = _aten.amax.default(data, dims, True)
-    rest = _aten.sub.Tensor(data, largest)
-    return _aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))
+    largest = aten.amax.default(data, dims, True)
+    rest = aten.sub.Tensor(data, largest)
+    return aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -23,8 +23,8 @@ class Max(Composite):
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         keepdim = bool(call.attributes["keepdim"])
         return [
-            torch.ops.aten.amax.default(data, [dim], keepdim),
-            torch.ops.aten.argmax.default(data, dim, keepdim),
+            aten.amax.default(data, [dim], keepdim),
+            aten.argmax.default(data, dim, keepdim),
         ]
 
     def examples(self) -> list[Example]:

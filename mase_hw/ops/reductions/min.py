@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Min(Composite):
@@ -24,7 +22,7 @@ class Min(Composite):
         """The minimum, and where it is."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         keeps = bool(call.attributes["keepdim"])
-        return [_aten.amin.default(data, [dim], keeps), _aten.argmin.default(data, dim, keeps)]
+        return [aten.amin.default(data, [dim], keeps), aten.argmin.default(data, dim, keeps)]
 
     def examples(self) -> list[Example]:
         return [

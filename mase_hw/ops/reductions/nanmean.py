@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -21,7 +22,7 @@ class Nanmean(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))
         dims = list(range(len(call.operands["data_in_0"].shape))) if dims is None else dims
-        return [torch.ops.aten.mean.dim(operands["data_in_0"], dims, keeps)]
+        return [aten.mean.dim(operands["data_in_0"], dims, keeps)]
 
     def examples(self) -> list[Example]:
         return [(Apply(lambda x: torch.nanmean(x, -1)), (example_values(2, 5),))]

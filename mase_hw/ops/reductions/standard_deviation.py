@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.reductions.variance import variance, variance_problems
-
-_aten = torch.ops.aten
 
 
 class StandardDeviation(Composite):
@@ -23,7 +21,7 @@ class StandardDeviation(Composite):
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         found = variance(call, operands["data_in_0"])
-        return None if found is None else [_aten.sqrt.default(found[0])]
+        return None if found is None else [aten.sqrt.default(found[0])]
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what a variance refuses."""

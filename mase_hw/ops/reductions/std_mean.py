@@ -8,11 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.reductions.variance import variance_and_mean, variance_problems
-
-_aten = torch.ops.aten
 
 
 class StdMean(Composite):
@@ -28,7 +27,7 @@ class StdMean(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the standard deviation and the mean."""
         found = variance_and_mean(call, operands["data_in_0"])
-        return None if found is None else [_aten.sqrt.default(found[0]), found[1]]
+        return None if found is None else [aten.sqrt.default(found[0]), found[1]]
 
     def examples(self) -> list[Example]:
         """Both; the standard deviation alone."""

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Variance(Composite):
@@ -70,15 +68,15 @@ def variance(call: Call, data: Tensor) -> list[Tensor] | None:
         return None
     dims, count, divisor = _given(call)
     keeps = bool(call.attributes.get("keepdim", False))
-    rest = _aten.sub.Tensor(data, _aten.mean.dim(data, dims, True))
-    made = _aten.mean.dim(_aten.square.default(rest), dims, keeps)
-    return [made if divisor == count else _aten.mul.Tensor(made, count / divisor)]
+    rest = aten.sub.Tensor(data, aten.mean.dim(data, dims, True))
+    made = aten.mean.dim(aten.square.default(rest), dims, keeps)
+    return [made if divisor == count else aten.mul.Tensor(made, count / divisor)]
 
 
-def variance_and_mean(call: Call, data: Tensor) -> tuple[Any, Any] | None:
+def variance_and_mean(call: Call, data: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return a variance and the mean beside it, None where a variance cannot be written."""
     found = variance(call, data)
     if found is None:
         return None
     dims = call.attributes["dim"] or list(range(1, len(call.operands["data_in_0"].shape)))
-    return found[0], _aten.mean.dim(data, dims, bool(call.attributes["keepdim"]))
+    return found[0], aten.mean.dim(data, dims, bool(call.attributes["keepdim"]))
