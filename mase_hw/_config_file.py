@@ -7,8 +7,8 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
@@ -17,7 +17,7 @@ ALL = "all"
 FORMATS = "quantize"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Record:
     """Return a TOML file's tables.
 
     Raises:

@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import Format, format_class, formats
 from mase_hw.graph.declared import capturing, declare, decode_format, encode_format, is_capturing
@@ -237,7 +238,7 @@ class QuantizedLayer(nn.Module):
         self.forget()
         self.refit()
 
-    def _fields(self, operand: str) -> tuple[type[Format], dict[str, Any]]:
+    def _fields(self, operand: str) -> tuple[type[Format], Record]:
         given = {
             key.removeprefix(f"{operand}_"): value
             for key, value in self.config.items()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw._kinds import Record, Setting
 from mase_hw.cli._options import (
     CHOICES,
     Clock,
@@ -147,13 +148,13 @@ def automatic(
     return find(subject, display, min_sqnr=wanted, parallelism=parallelism)
 
 
-def find(subject: Subject, display: Display, data: str | None = None, **asked: Any) -> Fitted:
+def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:
     """Return the formats of a model, chosen on its samples, those of `data`, or its examples."""
     from mase_hw._stages import listening
     from mase_hw.cli._data import load_data
     from mase_hw.precision import fit_formats
 
-    samples: dict[str, Any] = {}
+    samples: Record = {}
     if data is not None or subject.split is not None:
         split = load_data(subject, data)
         samples = {

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw._kinds import Record
 from mase_hw.cli._options import CHOICES, Model
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, WeightsOption
@@ -60,7 +61,7 @@ def search(
     from mase_hw.search import Samples, study
 
     display = Display(quiet=json_output)
-    tables: dict[str, Any] = read_toml(config)
+    tables: Record = read_toml(config)
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }

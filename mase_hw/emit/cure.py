@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.metadata import ValueRange, common, metadata
@@ -119,7 +119,7 @@ def _changed(before: Format, after: Format | None) -> dict[str, object]:
     return {key: own[key] for key in ("width",) if key in own} | changed
 
 
-def _fields(number_format: Format) -> dict[str, Any]:
+def _fields(number_format: Format) -> Record:
     return {key: getattr(number_format, key) for key in number_format.field_names()}
 
 

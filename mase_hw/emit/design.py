@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
@@ -68,7 +68,7 @@ class Stream:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
+    def from_dict(cls, entry: Table) -> Stream:
         """Read what `to_dict` wrote."""
         spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
         places = None if places is None else int(places)
@@ -495,7 +495,7 @@ class Watched:
     cycles: int
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any]) -> Watched:
+    def read(cls, entry: Table) -> Watched:
         """Read it from an instance of `design.json`."""
         *inputs, output = ((entry["streams"][port], n) for port, n in entry["beats"].items())
         counts = {net: _whole(beats) for net, beats in inputs}
@@ -564,7 +564,7 @@ class DesignSummary:
             ) from error
 
     @classmethod
-    def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
+    def _read(cls, entry: Table) -> DesignSummary:
         external = entry["external_memory"]
         for end in ("inputs", "outputs"):
             if not entry[end]:

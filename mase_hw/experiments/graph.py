@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -27,7 +28,7 @@ class Graph(Experiment):
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         advance = steps(progress, 4)
         ids = torch.arange(1, TOKENS + 1)[None]
-        inputs: dict[str, dict[str, Any]] = {
+        inputs: dict[str, Record] = {
             "ids": {"input_ids": ids},
             "ids, mask, labels": {
                 "input_ids": ids,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import Subject, steps
@@ -29,7 +30,7 @@ SPACE = {
 }
 QUICK_SAMPLES = 400
 # Fewer first trials by chance than Optuna's ten, which would be all of a quick run.
-SAMPLERS: dict[str, dict[str, Any]] = {"random": {}, "tpe": {"n_startup_trials": 4}}
+SAMPLERS: dict[str, Record] = {"random": {}, "tpe": {"n_startup_trials": 4}}
 
 
 class MixedPrecision(Experiment):

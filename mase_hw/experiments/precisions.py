@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -100,9 +101,9 @@ def _draw(rows: Sequence[tuple[str, float, int, float]], count: int, model: str)
     return figure
 
 
-def space(name: str, cls: type[Format]) -> dict[str, Any]:
+def space(name: str, cls: type[Format]) -> Record:
     """Return the space of a format: its widths, or the format alone."""
-    entry: dict[str, Any] = {"name": [name], **RESULT}
+    entry: Record = {"name": [name], **RESULT}
     if _has_width(cls):
         entry |= {"name": name, "data_in_width": WIDTHS, "weight_width": WIDTHS}
         entry |= {"bias_width": max(WIDTHS)}

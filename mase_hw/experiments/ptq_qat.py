@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -72,7 +73,7 @@ class PtqQat(Experiment):
         return Outcome(("width", "PTQ, %", "QAT, %"), rows, figure, note)
 
 
-def linear_layers(width: int) -> dict[str, Any]:
+def linear_layers(width: int) -> Record:
     """Return the configuration: linear layers of a width, biases of 8 bits at the least."""
     entry = {
         "name": "fixed",

@@ -16,12 +16,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._base import Format, StreamField
@@ -267,7 +268,7 @@ class BlockFormat(Format):
     def encoding(self) -> Encoding:
         """Integers or floats with a shared scale."""
         element, scale = self.element, self.scale
-        given: dict[str, Any] = {
+        given: Record = {
             "block_size": self.blocking[0],
             "scale_width": scale.width,
             "scale_bias": scale.bias,

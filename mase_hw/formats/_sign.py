@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
@@ -118,7 +119,7 @@ class SignFormat(CodeFormat):
         return cls(**fields)
 
 
-def fit_mean(cls: Any, values: Tensor, fields: dict[str, Any]) -> Any:
+def fit_mean(cls: Any, values: Tensor, fields: Record) -> Any:
     """Return the format `cls` whose scale is the mean magnitude of `values`, if it is open."""
     if "scale" in fields or not values.numel():
         return cls(**fields)

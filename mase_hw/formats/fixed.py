@@ -15,11 +15,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting, Table
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
 from mase_hw.formats._checks import check_bool, check_choice, check_integer
@@ -218,7 +219,7 @@ class Fixed(Format):
         return replace(self, frac_width=max(-MAX_FRAC_WIDTH, min(frac_width, MAX_FRAC_WIDTH)))
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> Fixed:
         """Return the format with the largest `frac_width` that does not saturate the range."""
         if "width" in fields:
             check_integer("fixed", "width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
@@ -234,7 +235,7 @@ class Fixed(Format):
         return cls(**{**fields, "frac_width": max(-MAX_FRAC_WIDTH, min(frac_width, 32))})
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the widths of `TRIED_WIDTHS`."""
         return [{"width": width} for width in TRIED_WIDTHS]
 

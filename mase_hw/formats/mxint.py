@@ -12,10 +12,11 @@ Source: OCP Microscaling Formats (MX) 1.0, sections 5.3.4 and 6.3; widths 4 and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Table
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._integer import IntegerElement
@@ -64,7 +65,7 @@ class MXInt(BlockFormat):
         return self.block_size, self.axis
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the widths of `TRIED_WIDTHS` in blocks that divide a row."""
         sizes = [size for size in TRIED_BLOCKS if row % size == 0][:1]
         return [{"width": width, "block_size": size} for size in sizes for width in TRIED_WIDTHS]

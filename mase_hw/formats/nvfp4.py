@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import FormatError
 from mase_hw.formats._block import BlockFormat, PowerScale
 from mase_hw.formats._checks import check_positive
@@ -142,7 +143,7 @@ class NVFP4(BlockFormat):
         return replace(super().encoding, scale_is_float=True, scale_bias=-SCALE.lsb_exponent)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> NVFP4:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> NVFP4:
         """Return the format whose tensor scale maps the range's end to the largest value."""
         largest = max(abs(minimum), abs(maximum))
         if "tensor_scale" in fields or largest == 0:

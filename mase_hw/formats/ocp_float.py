@@ -13,9 +13,10 @@ section 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import ClassVar
 
+from mase_hw._kinds import Table
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatPreset
 
@@ -28,7 +29,7 @@ class FP8E4M3(FloatPreset):
     preset: ClassVar[FloatElement] = FloatElement(4, 3, 7, "nan")
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the one that there is."""
         return [{}]
 
@@ -41,7 +42,7 @@ class FP8E5M2(FloatPreset):
     preset: ClassVar[FloatElement] = FloatElement(5, 2, 15, "ieee")
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the one that there is."""
         return [{}]
 

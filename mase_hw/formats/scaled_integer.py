@@ -11,14 +11,15 @@ Integer-Arithmetic-Only Inference" (2018), arXiv:1712.05877.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting, Table
 from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._base import Format
@@ -228,14 +229,14 @@ class ScaledInteger(CodeFormat):
         return replace(self, scale=factor * self.scale)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> ScaledInteger:
         """Return the format whose codes just cover the range and zero."""
         if "scale" in fields:
             return cls(**fields)
         return cls.fit_values(torch.tensor([minimum, maximum]), **{**fields, "channel_axis": None})
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> ScaledInteger:
+    def fit_values(cls, values: Tensor, **fields: Setting) -> ScaledInteger:
         """Return the format whose codes just cover `values`, each channel of its own."""
         if "scale" in fields:
             return cls(**fields)
@@ -268,7 +269,7 @@ class ScaledInteger(CodeFormat):
         return cls(**{**fields, **given})
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return, of constants with channels, `TRIED_WIDTHS` with a scale or a power a channel."""
         if channel_axis is None:
             return ()
@@ -279,7 +280,7 @@ class ScaledInteger(CodeFormat):
         ]
 
     @classmethod
-    def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:
+    def of_channels(cls, channels: Sequence[Self], **fields: Setting) -> Self:
         """Return the format with the scales and zero points of formats of one channel each."""
         scales = [scale for channel in channels for scale in channel.scales]
         points = [point for channel in channels for point in channel.zero_points]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,7 +24,7 @@ def shared_windows() -> Iterator[None]:
     originals = {name: getattr(functions, name) for name in _NAMES}
     pool = torch_target("mase.fractional_max_pool.default")
 
-    def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Any:
+    def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Tensor:
         each = values.dim() - 2
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)

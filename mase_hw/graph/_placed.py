@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 from mase_hw.ops import torch_target
@@ -178,7 +179,7 @@ def _known(module: GraphModule, node: object, rows: int) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
-def _places(module: GraphModule, node: Node, given: dict[str, Any]) -> Tensor | None:
+def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     """Return, for each element of one inference's result, the places that are summed.
 
     Elements of the first operand count from 0, those of the second go on, and the one behind them
@@ -217,7 +218,7 @@ class _Run:
     def __init__(
         self,
         node: Node,
-        given: dict[str, Any],
+        given: Record,
         known: dict[Node, Tensor | None],
         sizes: list[list[int]],
         follow: list[bool],

@@ -15,9 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.graph.calls import aten_arguments
 
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[tuple[Any, ...], Record]
 # Arguments that are dimensions.
 _ALONG = ("dim", "dims")
 _ROWS = 5
@@ -80,7 +81,7 @@ def _replacement(
 def _arguments(node: Node, rank: int = 0) -> Arguments:
     """Return the arguments of a call; along the other of the first two dimensions for a rank."""
     schema: Any = getattr(node.target, "_schema")  # noqa: B009
-    args, kwargs = list[Any](), dict[str, Any]()
+    args, kwargs = list[Any](), Record()
     for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):
         if rank and item.name in _ALONG:
             several = isinstance(value, list | tuple)

@@ -95,7 +95,7 @@ def _replace(
     module.graph.erase_node(node)
 
 
-def _check(node: Node, base: Node, state: Tensor, dim: int, position: Any) -> None:
+def _check(node: Node, base: Node, state: Tensor, dim: int, position: Node) -> None:
     places = _value(position).numel()
     before, again = _other_uses(node, base)
     what = None

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from mase_hw._kinds import Table
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
@@ -129,7 +130,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, object]:
     }
 
 
-def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
+def decode_metadata(entry: Table) -> MaseMetadata:
     """Read what `encode_metadata` wrote."""
     return MaseMetadata(
         entry["module_path"],
@@ -160,7 +161,7 @@ def _encode_common(known: CommonMetadata) -> dict[str, object]:
     }
 
 
-def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
+def _decode_common(entry: Table) -> CommonMetadata:
     name = entry["operator"]
     if name is not None and name not in operators():
         raise DataError(f"the file names an operator {name!r:.40}, which there is not")
@@ -180,7 +181,7 @@ def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
     return {"order": known.order, "ranges": ranges}
 
 
-def _decode_software(entry: Mapping[str, Any]) -> SoftwareMetadata:
+def _decode_software(entry: Table) -> SoftwareMetadata:
     ranges = {name: ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]}
     return SoftwareMetadata(ranges, entry["order"])
 

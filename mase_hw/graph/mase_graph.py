@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.captured import CapturedGraph
@@ -59,7 +60,7 @@ class _Forward:
         return _forward if graph is None else _Bound(graph)
 
 
-def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) -> Any:
+def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Setting) -> Any:
     """Run a graph: tensors in the order of the inputs, or by their names.
 
     Returns:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Record
 from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
@@ -128,7 +129,7 @@ class GraphRun:
 
     def operands(
         self, node: Node, values: Mapping[Node, Tensor]
-    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    ) -> tuple[Record, dict[str, Tensor]]:
         """Return the arguments and the operands that `Operator.compute` takes, none rounded.
 
         Args:

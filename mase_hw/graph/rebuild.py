@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from mase_hw._kinds import Table
+
 
 def append_node(
-    graph: Graph, op: str, target: Any, args: Any, kwargs: Any, name: str, meta: Mapping[str, Any]
+    graph: Graph, op: str, target: Any, args: Any, kwargs: Any, name: str, meta: Table
 ) -> Node:
     """Append a node that is called exactly `name`, which must be free."""
     node = graph.create_node(op, target, args, kwargs, name=name)
@@ -29,7 +31,7 @@ def rebuild(
     module: GraphModule,
     names: Mapping[Node, str],
     output: Callable[[Any], Any] = lambda structure: structure,
-    meta: Callable[[Node], Mapping[str, Any]] = lambda node: node.meta,
+    meta: Callable[[Node], Table] = lambda node: node.meta,
     own: bool = True,
 ) -> GraphModule:
     """Return a copy of `module` whose nodes have other names.

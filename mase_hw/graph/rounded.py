@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from mase_hw._kinds import Record
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.errors import CaptureError
 from mase_hw.formats import Format, make_format
@@ -217,7 +218,7 @@ def exact_format(value: Tensor) -> Format | None:
         return None
     exponents = [math.frexp(item)[1] if item else 0 for item in value.tolist()]
     scales = [math.ldexp(1.0, exponent - REAL_BITS + 2) for exponent in exponents]
-    fields: dict[str, Any] = {"scale": scales[0]}
+    fields: Record = {"scale": scales[0]}
     if len(scales) > 1:
         fields = {"scale": tuple(scales), "zero_point": (0,) * len(scales), "channel_axis": 0}
     return make_format({"name": _EXACT, "width": REAL_BITS, **fields})

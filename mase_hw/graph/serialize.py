@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import safetensors
 import torch
@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Record, Table
 from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
@@ -124,9 +125,7 @@ def load_graph(path: str | Path, kind: Callable[..., G]) -> G:
         raise DataError(f"{path} is damaged: {type(error).__name__}: {reason:.200}") from error
 
 
-def _restore(
-    description: Mapping[str, Any], tensors: Mapping[str, Tensor], kind: Callable[..., G]
-) -> G:
+def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[..., G]) -> G:
     root = _restore_state(description["tensors"], tensors)
     graph = Graph()
     nodes: dict[str, Node] = {}
@@ -162,7 +161,7 @@ def _restore(
     )
 
 
-def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
+def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
     """Return where the batch is, for as many inputs and results as there are."""
     if entry is None:
         return FIRST
@@ -184,7 +183,7 @@ def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
     return torch.zeros(shape, dtype=kind)
 
 
-def _node_entry(node: Node) -> dict[str, Any]:
+def _node_entry(node: Node) -> Record:
     if node.op == "call_module":
         raise MaseError(f"node {node.name} calls a module, which cannot be saved")
     return {
@@ -215,7 +214,7 @@ def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
     return stored, entries
 
 
-def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+def _restore_state(entries: Table, tensors: Mapping[str, Tensor]) -> nn.Module:
     root = nn.Module()
     values: dict[str, Tensor] = {}
     for target, entry in entries.items():

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
@@ -220,7 +221,7 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any
 ) -> ExportedProgram:
     try:
         exportable = (_exportable(model, args, kwargs), _unguarded(model))

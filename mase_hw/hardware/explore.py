@@ -23,6 +23,7 @@ from itertools import product
 from operator import add
 from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -188,7 +189,7 @@ class Plan:
         slowest: the node that decides the interval.
     """
 
-    table: Mapping[str, Any]
+    table: Table
     interval: int
     lut: int
     dsp: int

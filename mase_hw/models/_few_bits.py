@@ -10,11 +10,12 @@ are those of its batch normalisation.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.models._base import RegisteredModel
 
 # Bits of what thresholds stand for, so many that no border between two steps moves.
@@ -148,13 +149,13 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     return {**by, **{key: {"config": entry} for key, entry in entries.items()}}
 
 
-def fields(operand: str, width: int, fraction: int, signed: bool = True) -> dict[str, Any]:
+def fields(operand: str, width: int, fraction: int, signed: bool = True) -> Record:
     """Return the entries of an operand in fixed point."""
     given = {"width": width, "frac_width": fraction, "signed": signed}
     return {f"{operand}_{key}": value for key, value in given.items()}
 
 
-def sums(fraction: int, width: int = 16) -> dict[str, Any]:
+def sums(fraction: int, width: int = 16) -> Record:
     """Return the formats of a normalisation behind exact sums."""
     wide = {f"{name}_width": WIDE for name in ("weight", "bias", "data_out")}
     return {"name": "fixed", **fields("data_in", width, fraction), **wide}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.models._base import RegisteredModel
 from mase_hw.models.hub import load_pretrained
 
@@ -44,7 +44,7 @@ class BertTiny(RegisteredModel):
     name: ClassVar[str] = "bert-tiny"
     data: ClassVar[str] = "snippets"
     # Layer norm, softmax and the mask stay real: their ranges are not those of the layers.
-    config: ClassVar[Mapping[str, Any]] = {
+    config: ClassVar[Table] = {
         "by": "type",
         "default": {"config": {"name": None}},
         "linear": {

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.models._base import RegisteredModel
 from mase_hw.models._formats import EIGHT_BITS
 
-SIZES: Mapping[str, Any] = {
+SIZES: Table = {
     "image_size": 28,
     "patch_size": 7,
     "num_channels": 1,
@@ -44,7 +44,7 @@ class VitMnist(RegisteredModel):
 
     name: ClassVar[str] = "vit-mnist"
     data: ClassVar[str] = "mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
+    config: ClassVar[Table] = EIGHT_BITS
     parallelism: ClassVar[int | str] = "auto"
     epochs: ClassVar[int] = 20
     learning_rate: ClassVar[float] = 2e-3

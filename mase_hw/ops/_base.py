@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import FIXED_POINT, Families, names_in
 from mase_hw.geometry.tensor import TensorSpec
@@ -18,7 +19,7 @@ from mase_hw.ops._interface import Interface
 
 Reference = Callable[..., Tensor]
 # The arguments of a call by their ATen names.
-Attributes = Mapping[str, Any]
+Attributes = Table
 T = TypeVar("T")
 
 OPERAND_NAMES = {

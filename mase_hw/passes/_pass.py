@@ -7,13 +7,14 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.registry import nearest
 
 P = ParamSpec("P")
 # What a pass says beside its graph.
-Info = dict[str, Any]
+Info = Record
 Result = tuple[MaseGraph, Info]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.ops import operators
@@ -16,7 +16,7 @@ SELECTORS = ("name", "regex_name", "type")
 # Everything stays in float.
 FLOAT: Mapping[str, object] = {"default": {"config": {"name": None}}}
 # Of every node where a configuration says nothing.
-DEFAULT_ENTRY: Mapping[str, Any] = {
+DEFAULT_ENTRY: Table = {
     "name": DEFAULT_FORMAT,
     "data_in_width": 8,
     "weight_width": 8,
@@ -35,8 +35,8 @@ class Configuration:
     """
 
     by: tuple[str, ...]
-    default: Mapping[str, Any]
-    entries: Mapping[str, Mapping[str, Any]]
+    default: Table
+    entries: Mapping[str, Table]
 
     @classmethod
     def parse(
@@ -81,7 +81,7 @@ class Configuration:
         own = self.own(name, operator)
         return self.default if own is None else own
 
-    def own(self, name: str, operator: str | None) -> Mapping[str, Any] | None:
+    def own(self, name: str, operator: str | None) -> Table | None:
         """Return the entry whose key selects a node, None where only the default is left."""
         for selector in self.by:
             for key, entry in self.entries.items():

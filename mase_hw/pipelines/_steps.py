@@ -13,6 +13,7 @@ from torch import nn
 
 from mase_hw._checks import check_bool, check_integer, check_keys
 from mase_hw._config_file import read_formats
+from mase_hw._kinds import Record, Setting, Table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -48,7 +49,7 @@ class State:
 
     mg: MaseGraph
     plain: MaseGraph | None = None
-    config: Mapping[str, Any] | None = None
+    config: Table | None = None
 
     def result(self) -> MaseGraph:
         """Return the graph without formats, with the weights as they are now."""
@@ -84,7 +85,7 @@ class Context:
     task: Task = TASKS["classification"]
 
 
-Step = Callable[..., tuple[State, dict[str, Any]]]
+Step = Callable[..., tuple[State, Record]]
 
 
 def quantize_step(
@@ -94,7 +95,7 @@ def quantize_step(
     config: Mapping[str, object] | None = None,
     samples: int = CALIBRATION_SAMPLES,
     **calibration: object,
-) -> tuple[State, dict[str, Any]]:
+) -> tuple[State, Record]:
     """Give every tensor a number format, what is open chosen from training samples.
 
     Args:
@@ -118,7 +119,7 @@ def quantize_step(
     return State(mg, state.mg, info["config"]), {}
 
 
-def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, dict[str, Any]]:
+def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, Record]:
     """Set weights to zero: see `prune_transform_pass`."""
     mg, info = prune_transform_pass(state.mg, {"seed": context.seed, **arguments})
     return replace(state, mg=mg), info
@@ -126,7 +127,7 @@ def prune_step(state: State, context: Context, **arguments: object) -> tuple[Sta
 
 def prune_activations_step(
     state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: object
-) -> tuple[State, dict[str, Any]]:
+) -> tuple[State, Record]:
     """Set values between layers to zero: see `prune_activations_transform_pass`.
 
     Args:
@@ -150,7 +151,7 @@ def prune_activations_step(
 
 def prune_structure_step(
     state: State, context: Context, **arguments: object
-) -> tuple[State, dict[str, Any]]:
+) -> tuple[State, Record]:
     """Take channels out of the graph: see `prune_structure_transform_pass`."""
     given = {"seed": context.seed, **arguments}
     mg, info = prune_structure_transform_pass(state.mg, given)
@@ -158,8 +159,8 @@ def prune_structure_step(
 
 
 def lora_step(
-    state: State, context: Context, *, train: Mapping[str, Any] | None = None, **arguments: Any
-) -> tuple[State, dict[str, Any]]:
+    state: State, context: Context, *, train: Table | None = None, **arguments: Setting
+) -> tuple[State, Record]:
     """Insert adapters, train them, and fuse them into the weights.
 
     Args:
@@ -182,7 +183,7 @@ def train_step(
     learn_steps: bool = False,
     freeze: Sequence[str] = (),
     **recipe: object,
-) -> tuple[State, dict[str, Any]]:
+) -> tuple[State, Record]:
     """Train the weights; a quantised graph is trained through its rounding.
 
     Args:
@@ -240,7 +241,7 @@ STEPS: Mapping[str, Step] = {
 }
 
 
-def parse_steps(steps: object) -> list[tuple[str, dict[str, Any]]]:
+def parse_steps(steps: object) -> list[tuple[str, Record]]:
     """Return the simple steps of a declaration.
 
     Args:
@@ -263,7 +264,7 @@ def parse_steps(steps: object) -> list[tuple[str, dict[str, Any]]]:
     return simple
 
 
-def _entry(number: int, item: object) -> tuple[str, dict[str, Any]]:
+def _entry(number: int, item: object) -> tuple[str, Record]:
     if isinstance(item, Mapping):
         arguments = dict(item)
         name = str(arguments.pop("pass", ""))
@@ -279,7 +280,7 @@ def _entry(number: int, item: object) -> tuple[str, dict[str, Any]]:
     return short, arguments
 
 
-def _expanded(name: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _expanded(name: str, arguments: Record) -> list[tuple[str, Record]]:
     if "schedule" not in arguments:
         return [(name, arguments)]
     rest = {
@@ -290,7 +291,7 @@ def _expanded(name: str, arguments: dict[str, Any]) -> list[tuple[str, dict[str,
     stages = sparsity_schedule(
         arguments["schedule"], arguments.get("sparsity"), arguments.get("stages", 4)
     )
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, Record]] = []
     for number, sparsity in enumerate(stages):
         found.append((name, {**rest, "sparsity": sparsity}))
         if number < len(stages) - 1:

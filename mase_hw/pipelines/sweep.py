@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw._drawing import curves, save_figure
+from mase_hw._kinds import Table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -140,7 +141,7 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], name: str) -> None:
+def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Table], name: str) -> None:
     """Draw a metric against the first key, one curve for every value of the others.
 
     What is trained in its number formats has a second curve, of the formats alone.

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 
 RANGE_KEYS = ("low", "high", "step")
@@ -178,7 +179,7 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
     return Condition(wanted, item, otherwise)
 
 
-def _tie(name: str, table: Mapping[str, Any]) -> Tie:
+def _tie(name: str, table: Table) -> Tie:
     if set(table) != {SAME_AS} or not isinstance(table[SAME_AS], str):
         raise ConfigError(f"space: {name} is {dict(table)!r}; same_as is a key, and alone")
     return Tie(table[SAME_AS])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from mase_hw._checks import check_bool, check_keys
+from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -81,7 +82,7 @@ class Task:
 
     mg: MaseGraph
     samples: Samples
-    config: Mapping[str, Any]
+    config: Table
     builder: str | Callable[..., Any] | None = None
     own: Objective | None = None
     own_directions: tuple[str, ...] = ("maximize",)
@@ -224,7 +225,7 @@ class Task:
     def _prunes(self) -> bool:
         return bool(self.config.get("pruner", "nop") != "nop")
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Record:
         """Return what makes this search the same as another, number of trials and sampler aside."""
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
@@ -298,9 +299,7 @@ class Task:
             )
         return dict(zip(self.objectives, values, strict=True))
 
-    def measure(
-        self, trial: Proposer, report: Report | None = None
-    ) -> tuple[Measurement, dict[str, Any]]:
+    def measure(self, trial: Proposer, report: Report | None = None) -> tuple[Measurement, Record]:
         """Return what a trial's proposals give, and their parallelism."""
         if self._candidate is not None:
             config, parallelism = self.space.propose(trial)

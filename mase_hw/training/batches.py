@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.errors import DataError
 from mase_hw.training.inputs import Inputs, take, tensors
 
@@ -26,7 +27,7 @@ class Batch:
     """
 
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Table = field(default_factory=dict)
     labels: Tensor | None = None
 
     @classmethod
@@ -143,7 +144,7 @@ def _moved(value: object, device: torch.device | None) -> object:
     return value.to(device) if isinstance(value, Tensor) and device is not None else value
 
 
-def _tensor(value: object) -> Any:
+def _tensor(value: object) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils.data import default_collate
 
 from mase_hw._checks import check_integer
+from mase_hw._kinds import Setting
 from mase_hw.errors import ConfigError
 from mase_hw.training.batches import Batch
 from mase_hw.training.history import Epoch, History
@@ -198,7 +199,7 @@ def _callback(watch: _Watch) -> Any:
     class Advance(transformers.TrainerCallback):
         """Looks at every epoch."""
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Setting) -> None:
             """Keep the weights of the epoch if they are the best so far."""
             watch.finish(round(state.epoch))
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError
 from mase_hw.formats import formats
@@ -52,7 +52,7 @@ def loss_error(case: LossCase, configs: Iterable[Mapping[str, object]] = CONFIGS
     )
 
 
-def _error(results: Mapping[str, Any], case: LossCase, batch: Mapping[str, Tensor]) -> float:
+def _error(results: Mapping[str, Tensor], case: LossCase, batch: Mapping[str, Tensor]) -> float:
     with torch.no_grad():
         found, wanted = results["loss"].double(), case.loss(results, dict(batch)).double()
     # Where a loss is zero, as that of rows by themselves may be, it has to be zero.
@@ -86,7 +86,7 @@ class _Network(nn.Module):
         return found
 
 
-def _config(word: str) -> dict[str, Any]:
+def _config(word: str) -> Record:
     entry = {"name": word}
     return {"default": {"config": {"name": "none"}}, "linear": {"config": entry}}
 

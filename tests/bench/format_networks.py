@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from tests.bench.base import Row
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ MULTIPLIERS = 64
 SAMPLES, QUICK_SAMPLES, SIMULATED, STALL = 1000, 200, 4, 0.3
 
 
-def _blocks(name: str, **fields: object) -> dict[str, Any]:
+def _blocks(name: str, **fields: object) -> Record:
     """Return the configuration of a block format; blocks lie along channels or features."""
     given = {"block_size": 16, **fields}
     return {

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Table
 from mase_hw.errors import MaseError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def _has_batch(item: Any, name: str) -> bool:
 
 
 def call_of(
-    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], *, has_batch: bool = True
+    module: nn.Module, args: Sequence[Any], kwargs: Table, *, has_batch: bool = True
 ) -> Sample:
     """Return a module of positional tensors alone, their batch first, and those.
 

@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
+
 CLASSES = 6
 FEATURES = 8
 IGNORED = -100
@@ -206,7 +208,7 @@ def torch_cases() -> Iterator[LossCase]:
 
 
 def torch_case(
-    name: str, kind: str, options: Mapping[str, Any], head: Callable[..., Any], labels: _Labels
+    name: str, kind: str, options: Table, head: Callable[..., Any], labels: _Labels
 ) -> LossCase:
     """Return a model with a loss of torch, the parameters of which are always the same."""
     with torch.random.fork_rng():
@@ -217,7 +219,7 @@ def torch_case(
         known = {f"labels_{index}": item for index, item in enumerate(labels(rows))}
         return {"x": torch.randn(rows, FEATURES), **known}
 
-    def again(results: Mapping[str, Any], given: Batch) -> Tensor:
+    def again(results: Table, given: Batch) -> Tensor:
         known = [value for key, value in given.items() if key != "x"]
         found: Tensor = loss(*results["scores"], *known)
         return found

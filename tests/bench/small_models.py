@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Setting
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -183,7 +185,7 @@ def _sequences() -> Iterator[tuple[Any, ...]]:
         name, cells = kind.__name__, kind is nn.LSTM
         states = (state, state) if cells else (state,)
 
-        def layer(kind: Any = kind, cells: bool = cells, **options: Any) -> nn.Module:
+        def layer(kind: Any = kind, cells: bool = cells, **options: Setting) -> nn.Module:
             return Recurrent(kind(4, 5, batch_first=True, **options), cells)
 
         def both(make: Callable[..., nn.Module] = layer) -> nn.Module:

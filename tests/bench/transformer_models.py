@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Table
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -34,9 +36,9 @@ class Subject:
     width: int = 0
     layers: int = 1
     keeps_state: bool = False
-    parallelism: Mapping[str, Any] | None = None
+    parallelism: Table | None = None
     reuse: bool = False
-    config: Mapping[str, Any] | None = None
+    config: Table | None = None
 
 
 def _mxint8(exponent_bits: int) -> dict[str, object]:
@@ -279,7 +281,7 @@ def published_lanes(blocks: int) -> Mapping[str, object]:
 
 
 _TEXT = {"vocab_size": 50, "max_position_embeddings": 32}
-_LLAMA: Mapping[str, Any] = {
+_LLAMA: Table = {
     **_TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
     "num_hidden_layers": 2, "intermediate_size": 64,
 }  # fmt: skip

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
 from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
 from mase_hw.hardware.targets._ecp5_choices import choose_behind_registers
@@ -68,7 +69,7 @@ class Ecp5(RoutableTarget):
         """Return the Yosys command; nextpnr inserts the pins."""
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
 
-    def mend(self, netlist: dict[str, Any]) -> bool:
+    def mend(self, netlist: Record) -> bool:
         """Use the registers of multipliers and memories."""
         modules = netlist["modules"].values()
         changes = [choose_behind_registers(item) + absorb_registers(item) for item in modules]

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
 from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
 
@@ -81,7 +82,7 @@ class Nexus(RoutableTarget):
         """Return the line that gives a port a pin."""
         return f"ldc_set_location -site {{{pin}}} [get_ports {port}]\n"
 
-    def mend(self, netlist: dict[str, Any]) -> bool:
+    def mend(self, netlist: Record) -> bool:
         """Leave the carry into the start of a chain open: nextpnr takes no constant there.
 
         The start passes its own operand on, whatever comes in; nothing reads its sums.

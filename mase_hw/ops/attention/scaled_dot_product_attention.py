@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_attention
@@ -186,7 +187,7 @@ class ScaledDotProductAttention(Composite, Masked):
 
         def attend(x: Tensor, y: Tensor, z: Tensor, *masks: Tensor, shared: int = 2) -> Tensor:
             key, value = heads(y, shared), heads(z, shared)
-            more: dict[str, Any] = {"attn_mask": masks[0]} if masks else {"is_causal": True}
+            more: Record = {"attn_mask": masks[0]} if masks else {"is_causal": True}
             result = attention(heads(x, 2), key, value, enable_gqa=shared < 2, **more)
             return result.transpose(1, 2).flatten(-2)
 

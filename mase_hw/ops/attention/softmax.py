@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
 from mase_hw.approximation.softmax import most_fraction
 from mase_hw.arithmetic.carriers import fixed_of
@@ -216,7 +217,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
             data.beats,
             data.growth,
         )
-        wires: dict[str, Any] = {name: net.input(name) for name in call.streams}
+        wires: Record = {name: net.input(name) for name in call.streams}
         kept = None if mask is None else net.memory("mask", _memory(data, mask))
         return net.netlist(data_out_0=net.add(cell, **wires, mask=kept))
 

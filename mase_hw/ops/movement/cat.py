@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.runs import stream_axes
@@ -130,7 +131,7 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
     def hardware(self, call: Call) -> Netlist:
         """Return one cell; a constant comes from a memory."""
         result, dim, net = call.result, self.dim(call), NetlistBuilder(call.ports)
-        wires: dict[str, Any] = {
+        wires: Record = {
             name: net.source(name, spec, partial(call.constant_codes, name))
             for name, spec in self._constants(call).items()
         }

@@ -11,6 +11,7 @@ from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
 
+from mase_hw._kinds import Table
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
@@ -44,7 +45,7 @@ def rewrite_from(
     mg: MaseGraph,
     node: Node,
     specs: Mapping[str, TensorSpec],
-    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    write: Callable[[Table], Sequence[Any] | None],
     inputs: Mapping[str, Node | float],
 ) -> bool:
     """Replace a node as `rewrite` does, with or without an operator.

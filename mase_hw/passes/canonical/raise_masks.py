@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Interpreter, Node
 
+from mase_hw._kinds import Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
@@ -77,7 +77,7 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     if mask.kept is not None:
         inputs["kept"] = mask.kept
 
-    def write(operands: Mapping[str, Any]) -> list[Any] | None:
+    def write(operands: Table) -> list[Any] | None:
         known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
         result = operator.masked(call, operands, known, scale)
         return None if result is None else [result]

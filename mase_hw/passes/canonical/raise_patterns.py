@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from mase_hw._kinds import Table
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
@@ -37,7 +38,7 @@ class _Composition:
     """
 
     operator: Operator
-    arguments: Mapping[str, Any]
+    arguments: Table
     root: Node
     size: int
 
@@ -109,7 +110,7 @@ def _compositions() -> tuple[_Composition, ...]:
 
 def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
     """Return the compositions of some operators, from one graph: faster than a graph for each."""
-    owners: list[tuple[Operator, Mapping[str, Any]]] = []
+    owners: list[tuple[Operator, Table]] = []
 
     def compute(x: Tensor) -> list[Tensor]:
         results = []

@@ -31,6 +31,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._checks import check_bool, check_integer, check_share
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
@@ -119,7 +120,7 @@ def gptq_transform_pass(
     }
     if not chosen:
         raise ConfigError(f"GPTQ: no weight of {mg.name} has a number format; quantize it first")
-    report: dict[str, Any] = {}
+    report: Record = {}
     batches = [mg.example_inputs] if data is None else list(data)
     before = walk(exact.copy().eval(), batches, only=()) if correction else None
     known: tuple[Node, _Read] | None = None

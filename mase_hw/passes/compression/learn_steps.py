@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
@@ -90,7 +91,7 @@ class LearnedStepModel(nn.Module):
         given = dims.inside(self.graph_model.bind(*args, **kwargs))
         return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Record:
         """Return the configuration with the steps as they are now."""
         found = dict(self._config)
         formats = _formats(self.graph_model)
@@ -141,7 +142,7 @@ def _moved(number_format: Format, octaves: Tensor) -> Format:
     return found
 
 
-def _entries(mg: MaseGraph, config: Mapping[str, Any]) -> dict[str, list[str]]:
+def _entries(mg: MaseGraph, config: Table) -> dict[str, list[str]]:
     """Return the tensors that a resolved configuration gives formats to, by node."""
     found = {}
     for node in mg.nodes:

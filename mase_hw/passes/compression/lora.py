@@ -17,6 +17,7 @@ from torch import nn
 from torch.fx import Node
 
 from mase_hw._checks import check_integer, check_share
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -47,7 +48,7 @@ class _Adapted:
     target: Any
     args: tuple[tuple[str, Any], ...]
     constants: Mapping[str, str]
-    meta: Mapping[str, Mapping[str, Any]]
+    meta: Mapping[str, Table]
     names: Mapping[str, str]
 
 
@@ -262,7 +263,7 @@ def _from_module(mg: MaseGraph, node: Node) -> None:
     assert common(new).operator is not None
 
 
-def _set_options(node: Node, options: Mapping[str, Any]) -> None:
+def _set_options(node: Node, options: Table) -> None:
     update(node, common=replace(common(node), options=options))
 
 

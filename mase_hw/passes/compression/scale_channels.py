@@ -19,13 +19,13 @@ whose producer cannot take the factor is left alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._checks import check_share
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
@@ -82,7 +82,7 @@ def scale_channels_transform_pass(
     for layer in layers(mg, nodes).values():
         groups.setdefault(layer.source, []).append(layer)
     first = {group[0].node: group for group in groups.values()}
-    report: dict[str, Any] = {"strengths": {}, "kept": [], "left": []}
+    report: Record = {"strengths": {}, "kept": [], "left": []}
     for node, values in walk(mg, [mg.example_inputs] if data is None else data, KEEP):
         group = first.pop(node, None)
         if group is None:

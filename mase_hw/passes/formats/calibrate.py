@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.calls import constant_value, tensor_arguments
@@ -155,7 +155,7 @@ def _by_range(cls: type[Format], fields: Mapping[str, object]) -> Fit:
 
 
 def _of_constant(
-    values: Tensor, cls: type[Format], fields: Mapping[str, Any], observer: Observer, share: float
+    values: Tensor, cls: type[Format], fields: Table, observer: Observer, share: float
 ) -> Format:
     """Return the format that an observer chooses for known values, each channel by itself."""
     axis = fields.get("channel_axis")

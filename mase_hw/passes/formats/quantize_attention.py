@@ -9,12 +9,12 @@ arXiv:2104.09864) are constants, which are replaced by the nearest numbers of th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.calls import aten_arguments
@@ -67,7 +67,7 @@ def quantize_attention_transform_pass(
     mg = mg.copy()
     chosen = _attention(mg, nodes)
     mg, _ = add_software_metadata_analysis_pass(mg, {} if data is None else {"data": data})
-    report: dict[str, Any] = {KEY: {}, VALUE: {}, "rotary": {}}
+    report: Record = {KEY: {}, VALUE: {}, "rotary": {}}
     for table in _tables(mg, chosen) if rotary else ():
         report["rotary"][table.name] = str(_round_table(mg, table, rotary or {}))
     for node in chosen:
@@ -99,7 +99,7 @@ def _attention(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
     return [known[name] for name in names]
 
 
-def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
+def _fitted(entry: Table, node: Node, result: str) -> Format:
     fields = dict(entry)
     cls = format_class(str(fields.pop("name", "")))
     return cls.fit(*observed_range(node, result), **fields)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 import torch
 from torch.fx import Node
 
 from mase_hw._checks import check_integer
+from mase_hw._kinds import Record, Table
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
@@ -30,7 +30,7 @@ ELEMENT_WIDTH = 8
 
 Slot = tuple[Node, str, int]
 # A number, `auto`, or a table.
-Parallelism = int | str | Mapping[str, Any]
+Parallelism = int | str | Table
 
 
 @dataclass
@@ -467,11 +467,9 @@ class Space:
     choices: Sequence[Choice]
     slots: Sequence[Sequence[tuple[str, str]]]
 
-    def table(
-        self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]
-    ) -> dict[str, Any]:
+    def table(self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]) -> Record:
         """Return the table of `parallelism` that says these lanes and unrolled constants."""
-        found: dict[str, Any] = {"default": 1}
+        found: Record = {"default": 1}
         for slots, value in zip(self.slots, values, strict=True):
             for node, key in slots:
                 found.setdefault(node, {})[key] = value
