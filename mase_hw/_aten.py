@@ -27,3 +27,8 @@ if TYPE_CHECKING:
 
 
 aten: Library = cast("Library", torch.ops.aten)
+
+
+def overload(target: object) -> Overload:
+    """Return the target of a node that calls an operator of torch."""
+    return cast("Overload", target)

@@ -11,3 +11,5 @@ Table = Mapping[str, Any]
 Record = dict[str, Any]
 # A field of a number format, or an option: a number, a word, a bool, or a list of them.
 Setting = Any
+# An argument of a node, or what it is computed to: a node, a tensor, a number, or a list.
+Argument = Any

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from mase_hw._aten import aten
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.ops import operators, torch_target
 
@@ -94,7 +95,7 @@ def free_batch(module: GraphModule) -> None:
             constants.add(node)
 
 
-def _shape(node: object) -> tuple[Any, ...]:
+def _shape(node: object) -> tuple[Argument, ...]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
@@ -109,7 +110,7 @@ def _repeat_once(node: Node) -> Node | None:
 
     What is merged with the batch afterwards does not broadcast any more.
     """
-    sizes: Any = node.args[1]
+    sizes: Argument = node.args[1]
     if not any(_is_symbolic(size) for size in sizes):
         return None
     source = _shape(node.args[0])
@@ -158,9 +159,9 @@ def _split_once(module: GraphModule, node: Node) -> None:
 
     A mask for each head of every row is spelled so.
     """
-    once: Any = node.args[0]
+    once: Argument = node.args[0]
     own = _shape(once)
-    repeats: Any = node.args[1]
+    repeats: Argument = node.args[1]
     if node.target is not aten.repeat.default or len(repeats) != len(own):
         return
     if not _is_symbolic(repeats[0]) or any(size != 1 for size in repeats[1:]):
@@ -201,7 +202,7 @@ def _is_merged(node: Node) -> bool:
 
 def _repeat_like(module: GraphModule, node: Node) -> Node | None:
     """Repeat a constant for the rows of an input; None where it is repeated for no input's rows."""
-    sizes: Any = node.args[1]
+    sizes: Argument = node.args[1]
     if not sizes or not _is_symbolic(sizes[0]) or any(_is_symbolic(size) for size in sizes[1:]):
         return None
     rows = sizes[0].meta["val"] if isinstance(sizes[0], Node) else sizes[0]
@@ -209,15 +210,14 @@ def _repeat_like(module: GraphModule, node: Node) -> Node | None:
     found = [item for item in given if _counts(item, rows)]
     if not found:
         return None
-    target: Any = node.target
     once, repeated_shape = _shape(node.args[0]), _shape(node)
     leading = int(once[0]) if len(once) == len(repeated_shape) else 1
     with module.graph.inserting_before(node):
-        first = module.graph.call_function(target, (node.args[0], [1, *sizes[1:]]))
+        first = module.graph.call_function(overload(node.target), (node.args[0], [1, *sizes[1:]]))
         rest = [int(size) for size in repeated_shape[1:]]
         first.meta = {**node.meta, "val": node.meta["val"].new_empty(leading, *rest)}
-        target = torch_target("mase.rows_like.default")
-        repeated = module.graph.call_function(target, (first, found[0]))
+        like = torch_target("mase.rows_like.default")
+        repeated = module.graph.call_function(like, (first, found[0]))
     return _replace(module, node, repeated)
 
 
@@ -243,8 +243,8 @@ def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
 
 def _count_rows(module: GraphModule, node: Node) -> None:
     """Count the rows of an input where their number is computed with, as in a mean over them."""
-    known: Any = getattr(node.target, "_schema", None)
-    given: Any = node.args if known is not None else ()
+    known: Argument = getattr(node.target, "_schema", None)
+    given: Argument = node.args if known is not None else ()
     for place, value in enumerate(given):
         if not _is_symbolic(value) or not isinstance(known.arguments[place].type, torch.TensorType):
             continue
@@ -272,7 +272,7 @@ def _count_indices(module: GraphModule, node: Node) -> None:
 
     A count up to the number of all rows' elements depends on the batch.
     """
-    indices: Any = node.args[1]
+    indices: Argument = node.args[1]
     values = node.args[2]
     if not isinstance(indices, list | tuple) or len(indices) != 1 or not isinstance(values, Node):
         return
@@ -290,7 +290,7 @@ def _count_indices(module: GraphModule, node: Node) -> None:
     node.replace_input_with(values, found)
 
 
-def _counts_rows(node: Any) -> bool:
+def _counts_rows(node: Argument) -> bool:
     """Return whether a tensor is 0, 1, ... along its first dimension, for every row of a batch."""
     shape = _shape(node)
     if not shape or not _is_symbolic(shape[0]) or any(size != 1 for size in shape[1:]):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
-from mase_hw._aten import aten
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import FACTORIES, REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
@@ -95,7 +95,7 @@ def _take_unspread(module: GraphModule) -> None:
         source = node.args[0] if node.target is operator.getitem else None
         if not isinstance(source, Node) or source.target is not aten.broadcast_tensors.default:
             continue
-        members: Any = source.args[0]
+        members: Argument = source.args[0]
         member = members[node.args[1]]
         if _sizes(_value(member)) == _sizes(_value(node)):
             node.replace_all_uses_with(member)
@@ -114,7 +114,7 @@ def _remove_assertions(module: GraphModule) -> None:
             module.graph.erase_node(node)
 
 
-def _value(node: object) -> Any:
+def _value(node: object) -> Argument:
     return node.meta.get("val") if isinstance(node, Node) else node
 
 
@@ -160,7 +160,7 @@ def _is_constant(node: Node) -> bool:
 def _share(node: Node) -> None:
     """Make a constant once for all inferences, and join it with each of them where it is joined."""
     position = int(node.target in REPETITIONS)
-    sizes: Any = node.args[position]
+    sizes: Argument = node.args[position]
     node.update_arg(position, [1, *sizes[1:]])
     join_once(node)
 
@@ -216,7 +216,7 @@ def _refuse_leftovers(module: GraphModule) -> None:
             )
 
 
-def _is_data_dependent(size: Any) -> bool:
+def _is_data_dependent(size: Argument) -> bool:
     """Return whether a symbol stands for a value read from a tensor, which torch calls unbacked."""
     return any(str(symbol).startswith(("u", "zuf")) for symbol in size.node.expr.free_symbols)
 
@@ -266,7 +266,7 @@ def _shared_results(node: Node) -> list[Node]:
 
 def _aliased_operands(node: Node) -> list[Node]:
     """Return the operands whose memory the result may share."""
-    arguments: Any = getattr(node.target, "_schema").arguments  # noqa: B009
+    arguments = overload(node.target)._schema.arguments
     named = {argument.name: argument for argument in arguments}
     given = dict(zip(named, node.args, strict=False)) | dict(node.kwargs)
     identity = str(node.target) in _EVAL_IDENTITIES
@@ -279,7 +279,7 @@ def _aliased_operands(node: Node) -> list[Node]:
 
 
 def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[Node, int]) -> None:
-    target: Any = node.target
+    target = overload(node.target)
     written = [a for a in target._schema.arguments if a.alias_info and a.alias_info.is_write]
     namespace, _, name = target._schema.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
@@ -326,5 +326,5 @@ def _copied(node: Node) -> Node:
     return node
 
 
-def _sizes(value: torch.Tensor) -> list[Any]:
+def _sizes(value: torch.Tensor) -> list[Argument]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]

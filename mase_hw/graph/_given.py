@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from mase_hw._kinds import Record
+from mase_hw._kinds import Argument, Record
 from mase_hw.errors import CaptureError
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.untrusted import is_path
 
-Arguments = tuple[tuple[Any, ...], Record]
+Arguments = tuple[tuple[Argument, ...], Record]
 # Modules that torch.export cannot look into, and what to give instead.
 _OPAQUE = {
     torch.jit.ScriptModule: "give the module that it was compiled from",
@@ -30,7 +29,7 @@ def arguments(model: object, example_inputs: object) -> Arguments:
         CaptureError: for a model or inputs that are not of the kind that capture takes.
     """
     _check_model(model)
-    args: tuple[Any, ...] = ()
+    args: tuple[Argument, ...] = ()
     kwargs: Record = {}
     if isinstance(example_inputs, Mapping):
         kwargs = {str(key): value for key, value in example_inputs.items() if value is not None}

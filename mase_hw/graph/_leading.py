@@ -15,6 +15,7 @@ import torch
 from torch.fx import GraphModule, Node
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.graph._row_by_row import moved_before
 
 _PICKS = (aten.select.int, aten.unbind.int, aten.squeeze.dim)
@@ -46,13 +47,13 @@ def _puts_before(node: Node) -> bool:
     """Return whether a node makes a dimension of one before the batch."""
     if node.target is not aten.unsqueeze.default or not _rank(node.args[0]):
         return False
-    source: Any = node.args[0]
-    given: Any = node.args[1]
+    source: Argument = node.args[0]
+    given: Argument = node.args[1]
     return given % _rank(node) == 0 and isinstance(source.meta["val"].shape[0], torch.SymInt)
 
 
 def _put_behind(module: GraphModule, node: Node) -> None:
-    source: Any = node.args[0]
+    source: Argument = node.args[0]
     behind = _new(module, node, node.target, (source, 1))
     behind.meta["val"] = source.meta["val"].unsqueeze(1)
     node.replace_all_uses_with(_new(module, node, aten.transpose.int, (behind, 0, 1)))
@@ -77,7 +78,7 @@ def _stacks(node: object) -> int | None:
 def _simplify(module: GraphModule, node: Node) -> bool:
     if node.op != "call_function" or not node.args or not node.users:
         return False
-    source: Any = node.args[0]
+    source: Argument = node.args[0]
     made: Node | None = None
     if _dims(node) and ((_swaps(node) and _swaps(source)) or _moves_batch(source)):
         made = _composed(module, node, source)
@@ -102,7 +103,7 @@ def _simplify(module: GraphModule, node: Node) -> bool:
     return True
 
 
-def _leads(node: Any) -> bool:
+def _leads(node: Argument) -> bool:
     """Return whether a computed tensor has the batch first."""
     return _rank(node) > 0 and isinstance(node.meta["val"].shape[0], torch.SymInt)
 
@@ -116,7 +117,7 @@ def _dims(node: object) -> list[int]:
         first, second = _dim(node, 1), _dim(node, 2)
         order[first], order[second] = second, first
     elif node.target is aten.permute.default:
-        given: Any = node.args[1]
+        given: Argument = node.args[1]
         order = [dim % len(order) for dim in given]
     else:
         return []
@@ -127,7 +128,7 @@ def _composed(module: GraphModule, node: Node, source: Node) -> Node:
     """Return one permutation in the place of two."""
     inner, outer = _dims(source), _dims(node)
     order = [inner[dim] for dim in outer]
-    origin: Any = source.args[0]
+    origin: Argument = source.args[0]
     if order == sorted(order):
         found: Node = origin
         return found
@@ -152,7 +153,7 @@ def _moves_batch(node: object) -> bool:
     return _dims(node)[:1] not in ([], [0])
 
 
-def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int]) -> Node:
+def _picked_first(module: GraphModule, node: Node, source: Argument, dims: list[int]) -> Node:
     """Return what a node takes of a permutation's first dimension, taken before the permutation.
 
     Queries, keys and values that one layer computes are taken apart so.
@@ -179,9 +180,9 @@ def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int])
 
 def _picked(node: Node, source: Node) -> Node | None:
     """Return the tensor of a stack that a node takes out of it."""
-    members: Any = source.args[0]
+    members: Argument = source.args[0]
     if node.target is aten.select.int:
-        index: Any = node.args[2]
+        index: Argument = node.args[2]
         found: Node = members[index]
         return found
     if node.target is aten.squeeze.dim and len(members) == 1:

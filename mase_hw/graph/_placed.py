@@ -7,15 +7,13 @@ operator is run on numbers that count them. A mask that is computed becomes a ch
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from mase_hw._aten import aten
-from mase_hw._kinds import Record
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument, Record
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 from mase_hw.ops import torch_target
@@ -50,7 +48,7 @@ def place_elements(module: GraphModule) -> None:
                 _choose(module, node) or _place(module, node)
 
 
-def _shape(node: object) -> list[Any]:
+def _shape(node: object) -> list[Argument]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return list(value.shape) if isinstance(value, Tensor) else []
 
@@ -80,7 +78,7 @@ def _copy(module: GraphModule, node: Node) -> None:
     _replace(node, made)
 
 
-def _sizes(node: object) -> list[Any]:
+def _sizes(node: object) -> list[Argument]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
 
 
@@ -110,7 +108,7 @@ def _place(module: GraphModule, node: Node) -> bool:
     places = _places(module, node, given)
     if places is None:
         return False
-    values: Any = given[_MOVES[node.target]]
+    values: Argument = given[_MOVES[node.target]]
     name = f"{node.name}_places"
     set_tensor(module, name, places)
     call = module.graph.call_function
@@ -120,7 +118,7 @@ def _place(module: GraphModule, node: Node) -> bool:
             values = _constant(module, f"{node.name}_value", number)
         elif values.target is _rows_like():
             values = values.args[0]
-        base: Any = given["self"]
+        base: Argument = given["self"]
         values = _alike(module, values, _shape(base), given.get("dim"))
         read = _constant(module, name, places)
         base = base.args[0] if base.target is _rows_like() else base
@@ -129,7 +127,7 @@ def _place(module: GraphModule, node: Node) -> bool:
     return True
 
 
-def _alike(module: GraphModule, values: Node, base: list[Any], dim: Any) -> Node:
+def _alike(module: GraphModule, values: Node, base: list[Argument], dim: Argument) -> Node:
     """Return new elements in as many dimensions as the tensor has that they are written to."""
     call, sizes = module.graph.call_function, _shape(values)
     if len(sizes) == len(base):
@@ -146,7 +144,7 @@ def _is_row(node: object) -> bool:
     return isinstance(next(iter(_shape(node)), None), torch.SymInt)
 
 
-def _rows_like() -> Any:
+def _rows_like() -> Argument:
     return torch_target("mase.rows_like.default")
 
 
@@ -235,9 +233,9 @@ class _Run:
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}
         known = dict(map_arg(given, lambda item: self.known[item]))
-        schema: Any = getattr(self.node.target, "_schema")  # noqa: B009
+        schema = overload(self.node.target)._schema
         named = {item.name: known.pop(item.name) for item in schema.arguments if item.kwarg_only}
-        target: Any = self.node.target
+        target = overload(self.node.target)
         found: Tensor = target(*known.values(), **named)
         return found
 

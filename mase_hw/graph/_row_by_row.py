@@ -7,18 +7,17 @@ instead. Whether a call is one is tried on random values: no list of operators i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
-from mase_hw._aten import aten
-from mase_hw._kinds import Record
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument, Record
 from mase_hw.graph.calls import aten_arguments
 
-Arguments = tuple[tuple[Any, ...], Record]
+Arguments = tuple[tuple[Argument, ...], Record]
 # Arguments that are dimensions.
 _ALONG = ("dim", "dims")
 _ROWS = 5
@@ -63,7 +62,7 @@ def _replacement(
 ) -> Node:
     """Return the call before the transpositions, transposed where it has both dimensions."""
     with module.graph.inserting_before(node):
-        sources: dict[Node, Any] = {item: item.args[0] for item in swapped}
+        sources: dict[Node, Argument] = {item: item.args[0] for item in swapped}
         for item in turned:
             sources[item] = module.graph.call_function(aten.transpose.int, (item, 0, 1))
             sources[item].meta["val"] = item.meta["val"].transpose(0, 1)
@@ -80,8 +79,8 @@ def _replacement(
 
 def _arguments(node: Node, rank: int = 0) -> Arguments:
     """Return the arguments of a call; along the other of the first two dimensions for a rank."""
-    schema: Any = getattr(node.target, "_schema")  # noqa: B009
-    args, kwargs = list[Any](), Record()
+    schema = overload(node.target)._schema
+    args, kwargs = list[Argument](), Record()
     for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):
         if rank and item.name in _ALONG:
             several = isinstance(value, list | tuple)
@@ -94,7 +93,7 @@ def _arguments(node: Node, rank: int = 0) -> Arguments:
     return tuple(args), kwargs
 
 
-def _other(dim: object, rank: int) -> Any:
+def _other(dim: object, rank: int) -> Argument:
     """Return the other of the first two dimensions; a further one, or none, as it is."""
     place = dim % rank if isinstance(dim, int) else None
     return 1 - place if place in (0, 1) else dim

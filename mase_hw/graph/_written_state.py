@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
@@ -44,7 +44,7 @@ def raise_written_state(module: GraphModule) -> None:
 
 def _written_here(node: Node, base: Node) -> Node | None:
     """Return what writes a place out of place, where a node copies that to the buffer itself."""
-    source: Any = node.args[1]
+    source: Argument = node.args[1]
     order = {item: number for number, item in enumerate(node.graph.nodes)}
     if source.op != "call_function" or source.args[0] is not base:
         return None
@@ -52,7 +52,7 @@ def _written_here(node: Node, base: Node) -> Node | None:
     return None if between else source
 
 
-def _write(node: Node, in_place: bool) -> tuple[int, Any, Any] | None:
+def _write(node: Node, in_place: bool) -> tuple[int, Argument, Argument] | None:
     """Return dimension, position and entry of a write of one place; None for another node."""
     copies = (aten.index_copy_.default,) if in_place else (aten.index_copy.default,)
     puts = (aten.index_put_.default,) if in_place else (aten.index_put.default,)
@@ -61,7 +61,7 @@ def _write(node: Node, in_place: bool) -> tuple[int, Any, Any] | None:
         return int(dim), position, entry  # type: ignore[arg-type]
     if node.target not in puts or _accumulates(node):
         return None
-    indices: Any = node.args[1]
+    indices: Argument = node.args[1]
     given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     return (*given[0], node.args[2]) if len(given) == 1 else None
 

@@ -17,6 +17,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import operator_for
@@ -88,7 +89,7 @@ def _traced(mg: MaseGraph, node: Node, batch: int, table: _Table) -> GraphModule
 
 def _fold(traced: GraphModule) -> None:
     """Compute what depends on no operand; a number is written as one."""
-    known: dict[Node, Any] = {}
+    known: dict[Node, Argument] = {}
     for item in traced.graph.nodes:
         if item.op == "get_attr":
             known[item] = getattr(traced, str(item.target))
@@ -135,7 +136,7 @@ def _is_covered(graph: Graph) -> bool:
     )
 
 
-def results_of(output: object) -> Sequence[Any]:
+def results_of(output: object) -> Sequence[Argument]:
     """Return what a graph gives, as a sequence."""
     return output if isinstance(output, list | tuple) else [output]
 
@@ -174,7 +175,7 @@ def _is_same(first: GraphModule, left: Node, other: GraphModule, right: Node) ->
     return left.op == right.op
 
 
-def _merged(left: Any, right: Any, sized: bool) -> Any:
+def _merged(left: Argument, right: Argument, sized: bool) -> Argument:
     """Return the arguments of two calls as one, with -1 where they count the batch.
 
     Raises:

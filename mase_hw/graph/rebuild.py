@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
-from mase_hw._kinds import Table
+from mase_hw._kinds import Argument, Table
 
 
 def append_node(
@@ -30,7 +30,7 @@ def append_node(
 def rebuild(
     module: GraphModule,
     names: Mapping[Node, str],
-    output: Callable[[Any], Any] = lambda structure: structure,
+    output: Callable[[Argument], Argument] = lambda structure: structure,
     meta: Callable[[Node], Table] = lambda node: node.meta,
     own: bool = True,
 ) -> GraphModule:
@@ -46,7 +46,7 @@ def rebuild(
     graph = Graph()
     copies: dict[Node, Node] = {}
 
-    def copied(argument: Any) -> object:
+    def copied(argument: Argument) -> object:
         return torch.fx.map_arg(argument, copies.__getitem__)
 
     for node in module.graph.nodes:
@@ -127,7 +127,7 @@ def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
     return module, leaf
 
 
-def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
+def _copy_tensor(value: Tensor, memo: dict[int, Argument]) -> Tensor:
     if id(value) not in memo:
         cloned = own_copy(value.detach())
         if isinstance(value, nn.Parameter):

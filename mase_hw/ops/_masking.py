@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.ops._base import Call
 from mase_hw.ops._interface import Interface
 
@@ -28,7 +29,7 @@ class Mask:
         turned: true where `kept` is the other way round, zero where a key is seen.
     """
 
-    kept: Any
+    kept: Argument
     seen: Tensor | None
     bias: Tensor | None
     turned: bool = False
@@ -84,9 +85,9 @@ class Masking:
         negated: whether a score is left out where the mask is true.
     """
 
-    scores: Any
-    mask: Any
-    value: Any = None
+    scores: Argument
+    mask: Argument
+    value: Argument = None
     negated: bool = False
 
 

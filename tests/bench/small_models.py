@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Sample = tuple["nn.Module", "list[Tensor]"]
+# A name, a model, and what its inputs are made of.
+Row = tuple[Any, ...]
 
 
 def small_models() -> dict[str, Callable[[], Sample]]:
@@ -41,7 +43,7 @@ def _Function(function: Callable[..., Any]) -> nn.Module:  # noqa: N802
     return Apply(function)
 
 
-def _dense() -> Iterator[tuple[Any, ...]]:
+def _dense() -> Iterator[Row]:
     from torch import nn
 
     yield "linear", lambda: nn.Linear(6, 4), (2, 6)
@@ -61,7 +63,7 @@ def _dense() -> Iterator[tuple[Any, ...]]:
     yield "dropout", lambda: nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5)), (2, 5)
 
 
-def _elements() -> Iterator[tuple[Any, ...]]:
+def _elements() -> Iterator[Row]:
     import torch
     from torch import nn
 
@@ -82,7 +84,7 @@ def _elements() -> Iterator[tuple[Any, ...]]:
     yield "a clip", lambda: lambda x: x.clamp(-0.5, 0.75), (2, 7)
 
 
-def _images() -> Iterator[tuple[Any, ...]]:
+def _images() -> Iterator[Row]:
     from torch import nn
 
     image, signal = (2, 3, 6, 5), (2, 3, 9)
@@ -124,7 +126,7 @@ def _images() -> Iterator[tuple[Any, ...]]:
     yield "zero padding", lambda: nn.ZeroPad2d((1, 2, 0, 1)), image
 
 
-def _merges() -> Iterator[tuple[Any, ...]]:
+def _merges() -> Iterator[Row]:
     import torch
 
     pair = (2, 6), (2, 6)
@@ -150,7 +152,7 @@ def _merges() -> Iterator[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def _moves() -> Iterator[tuple[Any, ...]]:
+def _moves() -> Iterator[Row]:
     import torch
     from torch import nn
 
@@ -163,7 +165,7 @@ def _moves() -> Iterator[tuple[Any, ...]]:
     yield "a slice", lambda: lambda x: x[:, 1:4] * 2.0, (2, 6)
 
 
-def _sequences() -> Iterator[tuple[Any, ...]]:
+def _sequences() -> Iterator[Row]:
     from torch import nn
 
     class Recurrent(nn.Module):
@@ -218,7 +220,7 @@ def _Attention() -> nn.Module:  # noqa: N802
     return Attention()
 
 
-def _whole() -> Iterator[tuple[Any, ...]]:
+def _whole() -> Iterator[Row]:
     import torch
     from torch import nn
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
@@ -57,9 +58,9 @@ def fold_constants_transform_pass(mg: MaseGraph, *, parameters: bool = True) -> 
     return mg, {"folded": folded}
 
 
-def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
+def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Argument]:
     interpreter = Interpreter(mg.model)
-    values: dict[Node, Any] = {}
+    values: dict[Node, Argument] = {}
     with torch.no_grad():
         for node in mg.nodes:
             if node.op == "get_attr":
@@ -293,7 +294,7 @@ def _set_constants(
 
 def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
     """Set the argument that becomes `operand`, filling in defaults before it."""
-    target: Any = node.target
+    target = overload(node.target)
     args = list(node.args)
     for position, argument in enumerate(target._schema.arguments):
         if position == len(args):

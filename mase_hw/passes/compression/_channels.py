@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
@@ -117,7 +118,7 @@ class _Tracer:
     def __init__(self, mg: MaseGraph, blocks: Mapping[Node, int]) -> None:
         self._mg = mg
         self._given = blocks
-        self._values: dict[Node, Any] = {}
+        self._values: dict[Node, Argument] = {}
         self._found = Channels()
 
     def run(self) -> Channels:
@@ -273,11 +274,11 @@ class _Tracer:
     def _run(self, node: Node, item: Node, value: Tensor) -> Tensor:
         """Return a node's result with another value of one of its operands."""
 
-        def given(other: Node) -> Any:
+        def given(other: Node) -> Argument:
             return value if other is item else self._values[other]
 
         with torch.no_grad():
-            target: Any = node.target
+            target = overload(node.target)
             result: Tensor = target(
                 *torch.fx.map_arg(node.args, given), **torch.fx.map_arg(node.kwargs, given)
             )

@@ -17,7 +17,7 @@ from torch import nn
 from torch.fx import Node
 
 from mase_hw._checks import check_integer, check_share
-from mase_hw._kinds import Table
+from mase_hw._kinds import Argument, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -46,7 +46,7 @@ class _Adapted:
     """
 
     target: Any
-    args: tuple[tuple[str, Any], ...]
+    args: tuple[tuple[str, Argument], ...]
     constants: Mapping[str, str]
     meta: Mapping[str, Table]
     names: Mapping[str, str]
@@ -224,7 +224,7 @@ def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
             mg.fx_graph.erase_node(item)
 
 
-def _argument(item: object, stream: Node) -> tuple[str, Any]:
+def _argument(item: object, stream: Node) -> tuple[str, Argument]:
     if item is stream:
         return "stream", None
     return ("constant", str(item.target)) if isinstance(item, Node) else ("value", item)
@@ -233,7 +233,7 @@ def _argument(item: object, stream: Node) -> tuple[str, Any]:
 def _from_module(mg: MaseGraph, node: Node) -> None:
     """Let the operator compute again what a module with adapters does."""
     record: _Adapted = node.meta[ADAPTED]
-    layer: Any = mg.model.get_submodule(str(node.target))
+    layer: Argument = mg.model.get_submodule(str(node.target))
     layer.merge(safe_merge=True)
     base = layer.get_base_layer()
     made: dict[str, Node] = {}
