@@ -38,7 +38,9 @@ from mase_hw.training import TASKS, Trainer, task_of
 from mase_hw.training import Task as TrainingTask
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial, Trial
 
 Progress = Callable[[int, int], None]
 Objective = Callable[[MaseGraph, Any], float | Sequence[float]]
@@ -201,7 +203,7 @@ class Task:
             return min(asked, points)
         return asked
 
-    def sampler(self) -> Callable[[int], Any]:
+    def sampler(self) -> Callable[[int], BaseSampler]:
         """Return the function from the number of trials to the sampler of the next."""
         return sampler_factory(
             str(self.config.get("sampler", "tpe")),
@@ -210,7 +212,7 @@ class Task:
             self.config.get("sampler_options", {}),
         )
 
-    def pruner(self) -> Any:
+    def pruner(self) -> BasePruner:
         """Return what ends trials early."""
         figure = self._task.metric.name
         if self._prunes and self.own is None and self.objectives != (figure,):
@@ -246,7 +248,7 @@ class Task:
         known |= {key: dict(value) for key, value in trained.items() if value is not None}
         return known | ({"task": self._task.name} if "task" in self.config else {})
 
-    def run_trial(self, trial: Any) -> tuple[float, ...]:
+    def run_trial(self, trial: Trial) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
         import optuna
 
