@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, Value
 from mase_hw.cells._components import Components, Counter, Gates, Mux, Offset, Register
@@ -29,10 +28,10 @@ class AxiReadPort(Cell):
     id_width: int
     outstanding: int
 
-    ADDRESS: ClassVar[tuple[str, ...]] = (
+    ADDRESS = (
         "araddr", "arid", "arlen", "arsize", "arburst", "arcache", "arprot", "arvalid", "arready",
     )  # fmt: skip
-    DATA: ClassVar[tuple[str, ...]] = ("rdata", "rid", "rresp", "rlast", "rvalid", "rready")
+    DATA = ("rdata", "rid", "rresp", "rlast", "rvalid", "rready")
 
     @property
     def inputs(self) -> Mapping[str, Port]:

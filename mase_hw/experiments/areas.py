@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from mase_hw._kinds import Record
 from mase_hw.emit.flow import quantize
@@ -33,8 +33,8 @@ Area = tuple[str, float, int, int, int, float]
 class Areas(Experiment):
     """A dot product of 8 lanes in look-up tables, beside the accuracy of the format."""
 
-    name: ClassVar[str] = "areas"
-    title: ClassVar[str] = "bits against LUT of an 8-lane dot product against accuracy"
+    name = "areas"
+    title = "bits against LUT of an 8-lane dot product against accuracy"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -34,8 +33,8 @@ SAMPLER = {"sampler": "tpe", "sampler_options": {"n_startup_trials": 4}}
 class CompressionAware(Experiment):
     """No compression, compression after training, and training once more after it."""
 
-    name: ClassVar[str] = "compression-aware"
-    title: ClassVar[str] = "best so far: no compression, compressed, compressed and trained again"
+    name = "compression-aware"
+    title = "best so far: no compression, compressed, compressed and trained again"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)

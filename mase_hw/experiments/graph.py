@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import ClassVar
 
 import torch
 
@@ -22,8 +21,8 @@ TOKENS = 16
 class Graph(Experiment):
     """The captured graph, once of the token ids alone, once of mask and labels too."""
 
-    name: ClassVar[str] = "graph"
-    title: ClassVar[str] = "BERT's graph with and without attention mask and labels as inputs"
+    name = "graph"
+    title = "BERT's graph with and without attention mask and labels as inputs"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         advance = steps(progress, 4)

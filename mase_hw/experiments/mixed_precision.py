@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -36,8 +35,8 @@ SAMPLERS: dict[str, Record] = {"random": {}, "tpe": {"n_startup_trials": 4}}
 class MixedPrecision(Experiment):
     """Best accuracy so far of BERT-tiny, quantised without training."""
 
-    name: ClassVar[str] = "mixed-precision"
-    title: ClassVar[str] = "width in {8, 16, 32} and fraction in {2, 4, 8} per layer"
+    name = "mixed-precision"
+    title = "width in {8, 16, 32} and fraction in {2, 4, 8} per layer"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(

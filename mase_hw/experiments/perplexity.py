@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -81,8 +81,8 @@ CORRECTION = 0.5
 class Perplexity(Experiment):
     """Perplexity on packaged reviews, by format, bits and method."""
 
-    name: ClassVar[str] = "perplexity"
-    title: ClassVar[str] = "perplexity of a language model whose weights are rounded, by method"
+    name = "perplexity"
+    title = "perplexity of a language model whose weights are rounded, by method"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it; what the folder holds already is not measured again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
@@ -32,8 +32,8 @@ BITS = (1, 2, 4, 8, 16, 32)
 class Precisions(Experiment):
     """The best accuracy of every format, and its bits; formats without a width have one point."""
 
-    name: ClassVar[str] = "precisions"
-    title: ClassVar[str] = "best accuracy and bits per weight of every format of the registry"
+    name = "precisions"
+    title = "best accuracy and bits per weight of every format of the registry"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         if quick:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -37,8 +36,8 @@ FULL: Record = {
 class Samplers(Experiment):
     """Best accuracy on validation samples so far, one curve a sampler."""
 
-    name: ClassVar[str] = "samplers"
-    title: ClassVar[str] = "best accuracy so far against trial: random, grid, TPE"
+    name = "samplers"
+    title = "best accuracy so far against trial: random, grid, TPE"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)

@@ -126,8 +126,8 @@ class FloatPreset(FloatFormat):
         saturate: whether overflow gives the largest number.
     """
 
-    abbreviation: ClassVar[str] = "minifloat"
-    inherited: ClassVar[tuple[str, ...]] = ("saturate",)
+    abbreviation = "minifloat"
+    inherited = ("saturate",)
     preset: ClassVar[FloatElement]
 
     saturate: bool = True

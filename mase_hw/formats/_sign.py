@@ -7,7 +7,7 @@ The values are the odd multiples of `scale * 2**(1 - levels)`, evenly spaced.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ class SignFormat(CodeFormat):
     Subclasses give `level_count` and `unit`.
     """
 
-    sparse: ClassVar[bool] = True
+    sparse = True
 
     @property
     def level_count(self) -> int:

@@ -15,7 +15,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,10 +57,10 @@ class Fixed(Format):
         tensor([  16, -128])
     """
 
-    name: ClassVar[str] = "fixed"
-    aliases: ClassVar[tuple[str, ...]] = ("integer",)
-    abbreviation: ClassVar[str] = "fixed"
-    fitted: ClassVar[tuple[str, ...]] = ("frac_width",)
+    name = "fixed"
+    aliases = ("integer",)
+    abbreviation = "fixed"
+    fitted = ("frac_width",)
 
     width: int = 8
     frac_width: int = 4

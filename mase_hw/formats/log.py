@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw._kinds import Setting
 from mase_hw.formats._base import Format
@@ -36,11 +35,11 @@ class Log(FloatFormat):
         tensor([ 0.0000,  0.2500, -4.0000])
     """
 
-    name: ClassVar[str] = "log"
-    abbreviation: ClassVar[str] = "minifloat"
-    fitted: ClassVar[tuple[str, ...]] = ("exponent_bias",)
-    inherited: ClassVar[tuple[str, ...]] = ("width",)
-    sparse: ClassVar[bool] = True
+    name = "log"
+    abbreviation = "minifloat"
+    fitted = ("exponent_bias",)
+    inherited = ("width",)
+    sparse = True
 
     width: int = 8
     exponent_bias: int | None = None

@@ -21,6 +21,6 @@ from mase_hw.formats._mx import MXFloat
 class MXFP4(MXFloat):
     """Microscaling floats of 4 bits; fields as in `MXFloat`."""
 
-    name: ClassVar[str] = "mxfp4"
-    abbreviation: ClassVar[str] = "mxfp"
+    name = "mxfp4"
+    abbreviation = "mxfp"
     elements: ClassVar[dict[str, FloatElement]] = {"e2m1": FloatElement(2, 1, 1)}

@@ -21,8 +21,8 @@ from mase_hw.formats._mx import MXFloat
 class MXFP6(MXFloat):
     """Microscaling floats of 6 bits; fields as in `MXFloat`."""
 
-    name: ClassVar[str] = "mxfp6"
-    abbreviation: ClassVar[str] = "mxfp"
+    name = "mxfp6"
+    abbreviation = "mxfp"
     elements: ClassVar[dict[str, FloatElement]] = {
         "e2m3": FloatElement(2, 3, 1),
         "e3m2": FloatElement(3, 2, 3),

@@ -21,8 +21,8 @@ from mase_hw.formats._mx import MXFloat
 class MXFP8(MXFloat):
     """Microscaling floats of 8 bits; fields as in `MXFloat`."""
 
-    name: ClassVar[str] = "mxfp8"
-    abbreviation: ClassVar[str] = "mxfp"
+    name = "mxfp8"
+    abbreviation = "mxfp"
     elements: ClassVar[dict[str, FloatElement]] = {
         "e4m3": FloatElement(4, 3, 7, "nan"),
         "e5m2": FloatElement(5, 2, 15, "ieee"),

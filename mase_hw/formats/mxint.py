@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw._kinds import Table
 from mase_hw.formats._block import BlockFormat
@@ -43,9 +42,9 @@ class MXInt(BlockFormat):
         tensor([1.0000e+00, 1.5625e-02, 1.0000e+02, 0.0000e+00])
     """
 
-    name: ClassVar[str] = "mxint"
-    abbreviation: ClassVar[str] = "mxint"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "block_size", "exponent_width", "symmetric")
+    name = "mxint"
+    abbreviation = "mxint"
+    inherited = ("width", "block_size", "exponent_width", "symmetric")
 
     width: int = 8
     block_size: int = 32

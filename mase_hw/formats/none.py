@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,10 +26,10 @@ BINARY32 = FloatElement(8, 23, 127, "ieee", saturate=False)
 class Unquantized(Format):
     """Values pass through as float32, without rounding."""
 
-    name: ClassVar[str] = "none"
-    abbreviation: ClassVar[str] = "none"
-    inherited: ClassVar[tuple[str, ...]] = ()
-    rounds: ClassVar[bool] = False
+    name = "none"
+    abbreviation = "none"
+    inherited = ()
+    rounds = False
 
     def __str__(self) -> str:
         return "none"

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,11 +43,11 @@ class NVFP4(BlockFormat):
         tensor_scale: the scale of the whole tensor.
     """
 
-    name: ClassVar[str] = "nvfp4"
-    abbreviation: ClassVar[str] = "nvfp"
-    fitted: ClassVar[tuple[str, ...]] = ("tensor_scale",)
-    inherited: ClassVar[tuple[str, ...]] = ("block_size",)
-    exact_bits: ClassVar[int] = 46
+    name = "nvfp4"
+    abbreviation = "nvfp"
+    fitted = ("tensor_scale",)
+    inherited = ("block_size",)
+    exact_bits = 46
 
     block_size: int = 16
     axis: int = -1

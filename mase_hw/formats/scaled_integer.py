@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -53,10 +53,10 @@ class ScaledInteger(CodeFormat):
         tensor([  10, -127])
     """
 
-    name: ClassVar[str] = "scaled_integer"
-    abbreviation: ClassVar[str] = "scaled"
-    fitted: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
-    inherited: ClassVar[tuple[str, ...]] = ("width", "signed", "symmetric")
+    name = "scaled_integer"
+    abbreviation = "scaled"
+    fitted = ("scale", "zero_point")
+    inherited = ("width", "signed", "symmetric")
 
     width: int = 8
     scale: Numbers = 0.0625

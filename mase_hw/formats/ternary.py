@@ -12,7 +12,6 @@ Source: Li, Zhang, Liu, "Ternary Weight Networks" (2016), arXiv:1605.04711, sect
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -40,12 +39,12 @@ class Ternary(CodeFormat):
         tensor([-1,  0,  1])
     """
 
-    name: ClassVar[str] = "ternary"
-    abbreviation: ClassVar[str] = "fixed"
-    fitted: ClassVar[tuple[str, ...]] = ("scale", "threshold")
-    scale_follows_data: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
-    inherited: ClassVar[tuple[str, ...]] = ()
+    name = "ternary"
+    abbreviation = "fixed"
+    fitted = ("scale", "threshold")
+    scale_follows_data = True
+    sparse = True
+    inherited = ()
 
     scale: float | None = 1.0
     threshold: float | None = None

@@ -9,7 +9,6 @@ are those of its batch normalisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -169,11 +168,11 @@ class FewBitsPerceptron(RegisteredModel):
         bits: of weights, activations and pixels.
     """
 
-    data: ClassVar[str] = "mnist"
-    parallelism: ClassVar[int | str] = 8
+    data = "mnist"
+    parallelism = 8
     hidden: ClassVar[int]
-    bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, object]] = config_of(1)
+    bits = 1
+    config = config_of(1)
 
     def build(self, hidden: int | None = None) -> nn.Module:
         """Return the network; `hidden` is the class's when not given."""

@@ -41,8 +41,8 @@ class TextClassifier(nn.Module):
 class BertTiny(RegisteredModel):
     """The pretrained encoder, 2 layers of 128 with 2 heads, and a new classifier, fine-tuned."""
 
-    name: ClassVar[str] = "bert-tiny"
-    data: ClassVar[str] = "snippets"
+    name = "bert-tiny"
+    data = "snippets"
     # Layer norm, softmax and the mask stay real: their ranges are not those of the layers.
     config: ClassVar[Table] = {
         "by": "type",
@@ -51,8 +51,8 @@ class BertTiny(RegisteredModel):
             "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
         },
     }
-    epochs: ClassVar[int] = 3
-    learning_rate: ClassVar[float] = 3e-4
+    epochs = 3
+    learning_rate = 3e-4
 
     def build(
         self,

@@ -14,8 +14,8 @@ from mase_hw.models._mlp import perceptron
 class DigitsMLP(RegisteredModel):
     """Three linear layers with rectifiers between."""
 
-    name: ClassVar[str] = "digits-mlp"
-    data: ClassVar[str] = "digits"
+    name = "digits-mlp"
+    data = "digits"
     config: ClassVar[Mapping[str, object]] = {
         "by": "type",
         "default": {

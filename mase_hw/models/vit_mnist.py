@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from mase_hw._kinds import Table
@@ -42,12 +40,12 @@ class ImageClassifier(nn.Module):
 class VitMnist(RegisteredModel):
     """Two layers of 64 with 4 heads, on 16 patches and a token for the class."""
 
-    name: ClassVar[str] = "vit-mnist"
-    data: ClassVar[str] = "mnist"
-    config: ClassVar[Table] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 20
-    learning_rate: ClassVar[float] = 2e-3
+    name = "vit-mnist"
+    data = "mnist"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 20
+    learning_rate = 2e-3
 
     def build(self) -> nn.Module:
         from transformers import ViTConfig, ViTForImageClassification

@@ -26,8 +26,8 @@ class Rewritten(Interface):
         weighs: true when a constant operand is a matrix of weights although it is not called so.
     """
 
-    fused: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
+    fused = False
+    weighs = False
 
     @abstractmethod
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

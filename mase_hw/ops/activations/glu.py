@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class GLU(Composite):
     """`y = a * sigmoid(b)` for the halves along a dimension."""
 
-    name: ClassVar[str] = "glu"
-    targets: ClassVar[tuple[str, ...]] = ("aten.glu.default",)
+    name = "glu"
+    targets = ("aten.glu.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])

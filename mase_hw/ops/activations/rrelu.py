@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class RReLU(Composite):
     """Randomized leaky rectifier at inference, its slope the mean of its bounds."""
 
-    name: ClassVar[str] = "rrelu"
-    targets: ClassVar[tuple[str, ...]] = ("aten.rrelu.default",)
+    name = "rrelu"
+    targets = ("aten.rrelu.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         slope = (float(call.attributes["lower"]) + float(call.attributes["upper"])) / 2

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mase_hw.arithmetic.fixed_point import exact_combination, fixed
 from mase_hw.cells import Netlist
-from mase_hw.formats import Families, Format
+from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,
@@ -36,7 +36,7 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
     """
 
-    families: ClassVar[Families] = ELEMENTWISE
+    families = ELEMENTWISE
     operation: ClassVar[str]
 
     @abstractmethod

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,11 +16,11 @@ from mase_hw.ops.arithmetic._binary import Binary
 class Add(Binary, Commutative, Rewritten, Summing):
     """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
-    name: ClassVar[str] = "add"
-    targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
-    homogeneous: ClassVar[bool] = True
-    operation: ClassVar[str] = "add"
-    opposite: ClassVar[str] = "subtract"
+    name = "add"
+    targets = ("aten.add.Tensor", "aten.add.Scalar")
+    homogeneous = True
+    operation = "add"
+    opposite = "subtract"
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""

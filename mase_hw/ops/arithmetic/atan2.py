@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import pi
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +20,8 @@ class Atan2(Composite):
     `x`, a `y` that is rounded to zero has the angle of a positive one: codes have no negative zero.
     """
 
-    name: ClassVar[str] = "atan2"
-    targets: ClassVar[tuple[str, ...]] = ("aten.atan2.default",)
+    name = "atan2"
+    targets = ("aten.atan2.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the angle, reflected at the diagonal, the vertical and the horizontal axis."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class ClampTensor(Composite):
     """`min(max(x, low), high)`, element by element; each bound may be missing."""
 
-    name: ClassVar[str] = "clamp_tensor"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "clamp_tensor"
+    targets = (
         "aten.clamp.Tensor",
         "aten.clamp_min.Tensor",
         "aten.clamp_max.Tensor",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class CopySign(Composite):
     """A choice between the absolute value and its negative."""
 
-    name: ClassVar[str] = "copysign"
-    targets: ClassVar[tuple[str, ...]] = ("aten.copysign.Tensor", "aten.copysign.Scalar")
+    name = "copysign"
+    targets = ("aten.copysign.Tensor", "aten.copysign.Scalar")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is chosen."""

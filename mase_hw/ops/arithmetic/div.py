@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,8 +27,8 @@ from mase_hw.ops._tiling import Elementwise
 class Div(Operator, Elementwise, Rewritten):
     """A negative divisor changes the sign."""
 
-    name: ClassVar[str] = "div"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "div"
+    targets = (
         "aten.div.Tensor",
         "aten.div.Scalar",
         "aten.div.Tensor_mode",

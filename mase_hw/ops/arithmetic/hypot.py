@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Hypot(Composite):
     """The root of the sum of two squares."""
 
-    name: ClassVar[str] = "hypot"
-    targets: ClassVar[tuple[str, ...]] = ("aten.hypot.default",)
+    name = "hypot"
+    targets = ("aten.hypot.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         squares = [aten.square.default(value) for value in operands.values()]

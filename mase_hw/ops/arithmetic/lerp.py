@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Lerp(Composite):
     """`start + weight * (end - start)`."""
 
-    name: ClassVar[str] = "lerp"
-    targets: ClassVar[tuple[str, ...]] = ("aten.lerp.Scalar", "aten.lerp.Tensor")
+    name = "lerp"
+    targets = ("aten.lerp.Scalar", "aten.lerp.Tensor")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         start, end = operands["data_in_0"], operands["end"]

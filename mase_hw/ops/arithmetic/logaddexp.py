@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class LogAddExp(Composite):
     """`max(a, b) + log(1 + exp(-|a - b|))`."""
 
-    name: ClassVar[str] = "logaddexp"
-    targets: ClassVar[tuple[str, ...]] = ("aten.logaddexp.default",)
+    name = "logaddexp"
+    targets = ("aten.logaddexp.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the larger one and what the other adds."""

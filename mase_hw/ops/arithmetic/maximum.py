@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from mase_hw.formats import FIXED_POINT, Families
+from mase_hw.formats import FIXED_POINT
 from mase_hw.ops._base import Example
 from mase_hw.ops._numbers import Selecting
 from mase_hw.ops._rewriting import Commutative
@@ -17,14 +15,14 @@ from mase_hw.ops.arithmetic._binary import Binary
 class Maximum(Binary, Selecting, Commutative):
     """The larger of two tensors, element by element, rounded once."""
 
-    name: ClassVar[str] = "maximum"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "maximum"
+    targets = (
         "aten.maximum.default",
         "aten.max.other",
     )
-    families: ClassVar[Families] = FIXED_POINT
-    homogeneous: ClassVar[bool] = True
-    operation: ClassVar[str] = "maximum"
+    families = FIXED_POINT
+    homogeneous = True
+    operation = "maximum"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

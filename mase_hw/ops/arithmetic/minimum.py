@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
-from mase_hw.formats import FIXED_POINT, Families
+from mase_hw.formats import FIXED_POINT
 from mase_hw.ops._base import Example
 from mase_hw.ops._numbers import Selecting
 from mase_hw.ops._rewriting import Commutative
@@ -17,15 +15,15 @@ from mase_hw.ops.arithmetic._binary import Binary
 class Minimum(Binary, Selecting, Commutative):
     """The smaller of two tensors, element by element, rounded once."""
 
-    name: ClassVar[str] = "minimum"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "minimum"
+    targets = (
         "aten.minimum.default",
         "aten.fmin.default",
         "aten.min.other",
     )
-    families: ClassVar[Families] = FIXED_POINT
-    homogeneous: ClassVar[bool] = True
-    operation: ClassVar[str] = "minimum"
+    families = FIXED_POINT
+    homogeneous = True
+    operation = "minimum"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

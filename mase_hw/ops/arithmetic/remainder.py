@@ -7,7 +7,6 @@ missed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,9 +19,9 @@ from mase_hw.ops._composite import Composite
 class Remainder(Composite):
     """A division, a rounding, a product and a difference."""
 
-    name: ClassVar[str] = "remainder"
-    targets: ClassVar[tuple[str, ...]] = ("aten.remainder.Scalar", "aten.remainder.Tensor")
-    mode: ClassVar[str] = "floor"
+    name = "remainder"
+    targets = ("aten.remainder.Scalar", "aten.remainder.Tensor")
+    mode = "floor"
 
     def problems(self, call: Call) -> list[str]:
         if call.result.dtype.startswith("int"):

@@ -11,6 +11,6 @@ from mase_hw.ops.arithmetic.sub import Sub
 class ReverseSub(Sub):
     """Element-wise difference of the second operand and the first."""
 
-    name: ClassVar[str] = "rsub"
-    targets: ClassVar[tuple[str, ...]] = ("aten.rsub.Tensor", "aten.rsub.Scalar")
+    name = "rsub"
+    targets = ("aten.rsub.Tensor", "aten.rsub.Scalar")
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_1", "other": "data_in_0"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -14,10 +13,10 @@ from mase_hw.ops.arithmetic.add import Add
 class Sub(Add):
     """Difference of two tensors, `y = a - b`, exact and rounded once."""
 
-    name: ClassVar[str] = "sub"
-    targets: ClassVar[tuple[str, ...]] = ("aten.sub.Tensor", "aten.sub.Scalar")
-    operation: ClassVar[str] = "subtract"
-    opposite: ClassVar[str] = "add"
+    name = "sub"
+    targets = ("aten.sub.Tensor", "aten.sub.Scalar")
+    operation = "subtract"
+    opposite = "add"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         """Return the real result."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class XLogY(Composite):
     """The logarithm is rounded before."""
 
-    name: ClassVar[str] = "xlogy"
-    targets: ClassVar[tuple[str, ...]] = ("aten.xlogy.Tensor",)
+    name = "xlogy"
+    targets = ("aten.xlogy.Tensor",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         first, second = operands.values()

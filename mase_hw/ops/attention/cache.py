@@ -58,8 +58,8 @@ define_cache("cache", cache)
 class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
     """A memory that an inference writes one entry of, and reads whole."""
 
-    name: ClassVar[str] = "cache"
-    targets: ClassVar[tuple[str, ...]] = ("mase.cache.default",)
+    name = "cache"
+    targets = ("mase.cache.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "position": "data_in_1"}
 
     def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:

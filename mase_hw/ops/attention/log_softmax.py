@@ -7,7 +7,6 @@ difference; the difference is exact and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -21,8 +20,8 @@ from mase_hw.ops.reductions.logsumexp import log_of_exponentials
 class LogSoftmax(Composite):
     """`y[i] = x[i] - log(sum exp(x))`."""
 
-    name: ClassVar[str] = "log_softmax"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "log_softmax"
+    targets = (
         "aten.log_softmax.int",
         "aten._log_softmax.default",
         "aten.special_log_softmax.default",

@@ -55,13 +55,13 @@ define_attention("padded_attention", padded_attention)
 class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
-    name: ClassVar[str] = "scaled_dot_product_attention"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "scaled_dot_product_attention"
+    targets = (
         "aten.scaled_dot_product_attention.default",
         "mase.padded_attention.default",
     )
-    fused: ClassVar[bool] = True
-    mask_argument: ClassVar[str | None] = "attn_mask"
+    fused = True
+    mask_argument = "attn_mask"
     operand_names: ClassVar[Mapping[str, str]] = {
         "query": "data_in_0",
         "key": "data_in_1",

@@ -78,15 +78,15 @@ define_masked("masked_softmax", masked_softmax)
 class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
-    name: ClassVar[str] = "softmax"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "softmax"
+    targets = (
         "mase.masked_softmax.default",
         "aten.softmax.int",
         "aten._softmax.default",
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
-    exact_everywhere: ClassVar[bool] = False
-    masked_argument: ClassVar[str | None] = "self"
+    exact_everywhere = False
+    masked_argument = "self"
 
     def dim(self, call: Call) -> int:
         """Return the dimension of the rows."""

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
-from mase_hw.formats import FIXED_POINT, Families, Format, make_format
+from mase_hw.formats import FIXED_POINT, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._numbers import Selecting
@@ -30,8 +30,8 @@ class Comparison(Binary, Selecting):
         relation: the relation of real values.
     """
 
-    families: ClassVar[Families] = FIXED_POINT
-    homogeneous: ClassVar[bool] = True
+    families = FIXED_POINT
+    homogeneous = True
     relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:

@@ -16,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class Bucketize(Composite):
     """A comparison with every boundary, and their count."""
 
-    name: ClassVar[str] = "bucketize"
-    targets: ClassVar[tuple[str, ...]] = ("aten.bucketize.Tensor", "aten.searchsorted.Tensor")
+    name = "bucketize"
+    targets = ("aten.bucketize.Tensor", "aten.searchsorted.Tensor")
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "boundaries": "boundaries",

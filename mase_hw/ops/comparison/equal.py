@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
-from torch import Tensor
 
 from mase_hw.ops.comparison._comparison import Comparison
 
@@ -14,7 +10,7 @@ from mase_hw.ops.comparison._comparison import Comparison
 class Equal(Comparison):
     """1 where both are equal."""
 
-    name: ClassVar[str] = "equal"
-    targets: ClassVar[tuple[str, ...]] = ("aten.eq.Tensor", "aten.eq.Scalar")
-    operation: ClassVar[str] = "equal"
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]] = torch.eq
+    name = "equal"
+    targets = ("aten.eq.Tensor", "aten.eq.Scalar")
+    operation = "equal"
+    relation = torch.eq

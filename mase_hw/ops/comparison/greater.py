@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
-from torch import Tensor
 
 from mase_hw.ops.comparison._comparison import Comparison
 
@@ -14,7 +10,7 @@ from mase_hw.ops.comparison._comparison import Comparison
 class Greater(Comparison):
     """1 where the first is larger."""
 
-    name: ClassVar[str] = "greater"
-    targets: ClassVar[tuple[str, ...]] = ("aten.gt.Tensor", "aten.gt.Scalar")
-    operation: ClassVar[str] = "greater"
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]] = torch.gt
+    name = "greater"
+    targets = ("aten.gt.Tensor", "aten.gt.Scalar")
+    operation = "greater"
+    relation = torch.gt

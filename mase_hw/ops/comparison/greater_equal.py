@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
-from torch import Tensor
 
 from mase_hw.ops.comparison._comparison import Comparison
 
@@ -14,7 +10,7 @@ from mase_hw.ops.comparison._comparison import Comparison
 class GreaterEqual(Comparison):
     """1 where the first is not less."""
 
-    name: ClassVar[str] = "greater_equal"
-    targets: ClassVar[tuple[str, ...]] = ("aten.ge.Tensor", "aten.ge.Scalar")
-    operation: ClassVar[str] = "greater_equal"
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]] = torch.ge
+    name = "greater_equal"
+    targets = ("aten.ge.Tensor", "aten.ge.Scalar")
+    operation = "greater_equal"
+    relation = torch.ge

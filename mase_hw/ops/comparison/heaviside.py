@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Heaviside(Composite):
     """A comparison, and a choice."""
 
-    name: ClassVar[str] = "heaviside"
-    targets: ClassVar[tuple[str, ...]] = ("aten.heaviside.default",)
+    name = "heaviside"
+    targets = ("aten.heaviside.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return what is chosen."""

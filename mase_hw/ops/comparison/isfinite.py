@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class IsFinite(Composite):
     """Where something is a finite number: everywhere."""
 
-    name: ClassVar[str] = "isfinite"
-    targets: ClassVar[tuple[str, ...]] = ("aten.isfinite.default",)
+    name = "isfinite"
+    targets = ("aten.isfinite.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return [aten.eq.Tensor(operands["data_in_0"], operands["data_in_0"])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class IsNan(Composite):
     """What differs from itself; nothing is infinite either."""
 
-    name: ClassVar[str] = "isnan"
-    targets: ClassVar[tuple[str, ...]] = ("aten.isnan.default", "aten.isinf.default")
+    name = "isnan"
+    targets = ("aten.isnan.default", "aten.isinf.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return [aten.ne.Tensor(operands["data_in_0"], operands["data_in_0"])]

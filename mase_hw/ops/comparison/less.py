@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
-from torch import Tensor
 
 from mase_hw.ops.comparison._comparison import Comparison
 
@@ -14,7 +10,7 @@ from mase_hw.ops.comparison._comparison import Comparison
 class Less(Comparison):
     """1 where the first is less."""
 
-    name: ClassVar[str] = "less"
-    targets: ClassVar[tuple[str, ...]] = ("aten.lt.Tensor", "aten.lt.Scalar")
-    operation: ClassVar[str] = "less"
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]] = torch.lt
+    name = "less"
+    targets = ("aten.lt.Tensor", "aten.lt.Scalar")
+    operation = "less"
+    relation = torch.lt

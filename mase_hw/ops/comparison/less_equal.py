@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
-from torch import Tensor
 
 from mase_hw.ops.comparison._comparison import Comparison
 
@@ -14,7 +10,7 @@ from mase_hw.ops.comparison._comparison import Comparison
 class LessEqual(Comparison):
     """1 where the first is not larger."""
 
-    name: ClassVar[str] = "less_equal"
-    targets: ClassVar[tuple[str, ...]] = ("aten.le.Tensor", "aten.le.Scalar")
-    operation: ClassVar[str] = "less_equal"
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]] = torch.le
+    name = "less_equal"
+    targets = ("aten.le.Tensor", "aten.le.Scalar")
+    operation = "less_equal"
+    relation = torch.le

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw._aten import aten
@@ -13,8 +11,8 @@ from mase_hw.ops.comparison._masks import MaskPair
 class LogicalAnd(MaskPair):
     """The smaller of two truths."""
 
-    name: ClassVar[str] = "logical_and"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "logical_and"
+    targets = (
         "aten.logical_and.default",
         "aten.bitwise_and.Tensor",
         "aten.__and__.Tensor",

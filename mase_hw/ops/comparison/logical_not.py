@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class LogicalNot(Composite):
     """A comparison with zero."""
 
-    name: ClassVar[str] = "logical_not"
-    targets: ClassVar[tuple[str, ...]] = ("aten.logical_not.default", "aten.bitwise_not.default")
+    name = "logical_not"
+    targets = ("aten.logical_not.default", "aten.bitwise_not.default")
 
     def problems(self, call: Call) -> list[str]:
         """Refuse the bits of whole numbers."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw._aten import aten
@@ -13,8 +11,8 @@ from mase_hw.ops.comparison._masks import MaskPair
 class LogicalOr(MaskPair):
     """The larger of two truths."""
 
-    name: ClassVar[str] = "logical_or"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "logical_or"
+    targets = (
         "aten.logical_or.default",
         "aten.bitwise_or.Tensor",
         "aten.__or__.Tensor",

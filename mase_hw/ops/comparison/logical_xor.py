@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw._aten import aten
@@ -13,8 +11,8 @@ from mase_hw.ops.comparison._masks import MaskPair
 class LogicalXor(MaskPair):
     """Where one but not both hold, 1, else 0."""
 
-    name: ClassVar[str] = "logical_xor"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "logical_xor"
+    targets = (
         "aten.logical_xor.default",
         "aten.bitwise_xor.Tensor",
         "aten.__xor__.Tensor",

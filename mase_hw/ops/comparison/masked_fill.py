@@ -16,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class MaskedFill(Composite):
     """A choice between a number and the tensor."""
 
-    name: ClassVar[str] = "masked_fill"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "masked_fill"
+    targets = (
         "aten.masked_fill.Scalar",
         "aten.masked_fill.Tensor",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Signbit(Composite):
     """A comparison with zero, which has no sign."""
 
-    name: ClassVar[str] = "signbit"
-    targets: ClassVar[tuple[str, ...]] = ("aten.signbit.default",)
+    name = "signbit"
+    targets = ("aten.signbit.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return [aten.lt.Scalar(operands["data_in_0"], 0.0)]

@@ -29,8 +29,8 @@ _CONDITION = "data_in_2"
 class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered):
     """The condition is any tensor, which holds where it is not zero."""
 
-    name: ClassVar[str] = "where"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "where"
+    targets = (
         "aten.where.self",
         "aten.where.ScalarSelf",
         "aten.where.ScalarOther",

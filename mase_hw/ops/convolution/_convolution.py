@@ -13,7 +13,6 @@ count where a format has no zero.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
-from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
@@ -46,8 +45,8 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
     """
 
     dimensions: ClassVar[int]
-    scales: ClassVar[bool] = True
-    options: ClassVar[Mapping[str, range]] = OPTIONS
+    scales = True
+    options = OPTIONS
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -57,7 +56,7 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
     def filters(self, call: Call, weight: Tensor) -> Tensor:
         """Return weights as `[results, channels of a group, height, width]`."""
 
-    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
+    families = SCALARS | BLOCKS | SCALED
 
     def block_axis(self, name: str) -> int:
         """Blocks lie along the channels, counted from the last dimension."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,9 +11,9 @@ from mase_hw.ops.convolution.conv2d import Conv2d
 class Conv1d(Conv2d):
     """An image of one row."""
 
-    name: ClassVar[str] = "conv1d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv1d.default", "aten.conv1d.padding")
-    dimensions: ClassVar[int] = 1
+    name = "conv1d"
+    targets = ("aten.conv1d.default", "aten.conv1d.padding")
+    dimensions = 1
 
     def examples(self) -> list[Example]:
         return [

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from mase_hw.geometry.window import Axis, image_size, pair
@@ -14,9 +12,9 @@ from mase_hw.ops.convolution._convolution import Convolution
 class Conv2d(Convolution):
     """Cross-correlation with stride, padding, dilation and groups."""
 
-    name: ClassVar[str] = "conv2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv2d.default", "aten.conv2d.padding")
-    dimensions: ClassVar[int] = 2
+    name = "conv2d"
+    targets = ("aten.conv2d.default", "aten.conv2d.padding")
+    dimensions = 2
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
         """Slide with stride, dilation and padding."""

@@ -7,7 +7,6 @@ the windows lie one below the other in one tall image, so that every sum is exac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -20,8 +19,8 @@ from mase_hw.ops.convolution._volumes import convolution_problems, padded, tall,
 class Conv3d(Composite):
     """Cross-correlation with stride, padding, dilation and groups."""
 
-    name: ClassVar[str] = "conv3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv3d.default", "aten.conv3d.padding")
+    name = "conv3d"
+    targets = ("aten.conv3d.default", "aten.conv3d.padding")
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension and weights that stream."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,9 +11,9 @@ from mase_hw.ops.convolution.conv_transpose2d import ConvTranspose2d
 class ConvTranspose1d(ConvTranspose2d):
     """An image of one row."""
 
-    name: ClassVar[str] = "conv_transpose1d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose1d.default",)
-    dimensions: ClassVar[int] = 1
+    name = "conv_transpose1d"
+    targets = ("aten.conv_transpose1d.default",)
+    dimensions = 1
 
     def examples(self) -> list[Example]:
         return [

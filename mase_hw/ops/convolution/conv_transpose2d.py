@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -19,10 +18,10 @@ from mase_hw.ops.convolution._convolution import Convolution
 class ConvTranspose2d(Convolution):
     """A window over the image with zeros between its pixels, which the tables leave out."""
 
-    name: ClassVar[str] = "conv_transpose2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose2d.input",)
-    dimensions: ClassVar[int] = 2
-    result_axis: ClassVar[int] = 1
+    name = "conv_transpose2d"
+    targets = ("aten.conv_transpose2d.input",)
+    dimensions = 2
+    result_axis = 1
 
     def block_axis(self, name: str) -> int:
         """Channels are the first dimension of the weight."""

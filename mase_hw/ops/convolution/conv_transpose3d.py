@@ -8,7 +8,6 @@ one tall image, so that every sum is exact and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -21,8 +20,8 @@ from mase_hw.ops.convolution._volumes import convolution_problems, tall, triple,
 class ConvTranspose3d(Composite):
     """Stride, padding, output padding, dilation and groups."""
 
-    name: ClassVar[str] = "conv_transpose3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.conv_transpose3d.input",)
+    name = "conv_transpose3d"
+    targets = ("aten.conv_transpose3d.input",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension and weights that stream."""

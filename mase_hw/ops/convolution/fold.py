@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,8 +17,8 @@ from mase_hw.ops.convolution._images import no_batch
 class Fold(Composite):
     """`y[c, place(q, i)] += x[c k + i, q]`: a transposed convolution with one weight a window."""
 
-    name: ClassVar[str] = "fold"
-    targets: ClassVar[tuple[str, ...]] = ("aten.col2im.default",)
+    name = "fold"
+    targets = ("aten.col2im.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension."""

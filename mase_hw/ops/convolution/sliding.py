@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Sliding(Composite):
     """`y[..., i, ..., k] = x[..., i step + k, ...]`, windows of `size`, every `step` elements."""
 
-    name: ClassVar[str] = "sliding"
-    targets: ClassVar[tuple[str, ...]] = ("aten.unfold.default",)
+    name = "sliding"
+    targets = ("aten.unfold.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Cut what does not overlap; else put a slice for each element side by side."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -17,8 +16,8 @@ from mase_hw.ops.convolution._images import no_batch
 class Unfold(Composite):
     """`y[c k + i, q] = x[c, place(q, i)]`, zeros outside."""
 
-    name: ClassVar[str] = "unfold"
-    targets: ClassVar[tuple[str, ...]] = ("aten.im2col.default",)
+    name = "unfold"
+    targets = ("aten.im2col.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,13 +16,13 @@ from mase_hw.ops.functions._steps import Step
 class Round(Step, Rewritten):
     """The nearest whole number, of two the even one."""
 
-    name: ClassVar[str] = "round"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "round"
+    targets = (
         "aten.round.default",
         "aten.round_.default",
         "aten.round.decimals",
     )
-    rounding: ClassVar[str] = "nearest_even"
+    rounding = "nearest_even"
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Sign(Composite):
     """Two comparisons with zero, and the choices between them."""
 
-    name: ClassVar[str] = "sign"
-    targets: ClassVar[tuple[str, ...]] = ("aten.sign.default", "aten.sgn.default")
+    name = "sign"
+    targets = ("aten.sign.default", "aten.sgn.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data, aten = operands["data_in_0"], torch.ops.aten

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Tan(Composite):
     """Tangent, a quotient of sine and cosine, each rounded: coarse near the poles."""
 
-    name: ClassVar[str] = "tan"
-    targets: ClassVar[tuple[str, ...]] = ("aten.tan.default",)
+    name = "tan"
+    targets = ("aten.tan.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 
 from mase_hw.geometry.tensor import Order
@@ -17,9 +15,9 @@ define_sized("broadcast", torch.Tensor.expand)
 class Broadcast(Expand):
     """`expand`, in the order of elements that it was made for."""
 
-    name: ClassVar[str] = "broadcast"
-    targets: ClassVar[tuple[str, ...]] = ("mase.broadcast.default",)
-    role: ClassVar[str | None] = "broadcast"
+    name = "broadcast"
+    targets = ("mase.broadcast.default",)
+    role = "broadcast"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """As it was made."""

@@ -6,8 +6,6 @@ see `mase_hw.arithmetic.requantize`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.arithmetic.results import result_problems
@@ -15,7 +13,7 @@ from mase_hw.arithmetic.scalars import unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats import Families, Family
+from mase_hw.formats import Family
 from mase_hw.geometry.blocks import (
     block_axis,
     block_order,
@@ -35,10 +33,10 @@ define_identity("cast")
 class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
-    name: ClassVar[str] = "cast"
-    targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
-    role: ClassVar[str | None] = "cast"
-    families: ClassVar[Families] = frozenset(Family)
+    name = "cast"
+    targets = ("mase.cast.default",)
+    role = "cast"
+    families = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse odd scales, and blocks that hardware cannot stream."""

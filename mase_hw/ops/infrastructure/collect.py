@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,11 +37,11 @@ class Collect(Moves, Ordered, Tiled):
     Where steps run on the same hardware it is a wire, because their results follow each other.
     """
 
-    name: ClassVar[str] = "collect"
-    targets: ClassVar[tuple[str, ...]] = ("mase.collect.default",)
-    role: ClassVar[str | None] = "collect"
-    casts: ClassVar[bool] = True
-    shares_format: ClassVar[bool] = True
+    name = "collect"
+    targets = ("mase.collect.default",)
+    role = "collect"
+    casts = True
+    shares_format = True
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes."""

@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -94,9 +93,9 @@ def rounded(
 class FakeQuantize(Cast, Numeric):
     """Rounding to integers with a scale."""
 
-    name: ClassVar[str] = "fake_quantize"
-    targets: ClassVar[tuple[str, ...]] = ("mase.fake_quantize.default",)
-    role: ClassVar[str | None] = "rounding"
+    name = "fake_quantize"
+    targets = ("mase.fake_quantize.default",)
+    role = "rounding"
 
     def result_format(self, call: Call) -> Format | None:
         """Return what the model says, where one format holds it."""

@@ -8,7 +8,6 @@ compared by comparing places. Infinities lie beyond the largest number, NaN beyo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -60,9 +59,9 @@ def floats_at(places: Tensor, width: int) -> Tensor:
 class FloatOrder(Operator, Numeric):
     """Reads a float as a whole number, or makes a float of one again (`back`)."""
 
-    name: ClassVar[str] = "float_order"
-    targets: ClassVar[tuple[str, ...]] = ("mase.float_order.default",)
-    role: ClassVar[str | None] = "order"
+    name = "float_order"
+    targets = ("mase.float_order.default",)
+    role = "order"
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return the float, or its places."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,8 +21,8 @@ from mase_hw.ops.movement._moves import Wire
 class Identity(Wire, Removable, Rewritten):
     """Copies and conversions that keep every value; in hardware, a wire."""
 
-    name: ClassVar[str] = "identity"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "identity"
+    targets = (
         "aten.clone.default",
         "aten.contiguous.default",
         "aten.alias.default",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats import SCALED, Families, Format, make_format
+from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
@@ -41,10 +40,10 @@ class ScaledSteps(Operator, Numeric):
     The quotient of the scales has `bits` bits, as many as a layer's when they are 0.
     """
 
-    name: ClassVar[str] = "scaled_steps"
-    targets: ClassVar[tuple[str, ...]] = ("mase.scaled_steps.default",)
-    role: ClassVar[str | None] = "steps"
-    families: ClassVar[Families] = SCALED
+    name = "scaled_steps"
+    targets = ("mase.scaled_steps.default",)
+    role = "steps"
+    families = SCALED
 
     def result_format(self, call: Call) -> Format | None:
         """Return fixed point that holds every value in steps, or integers of that scale."""

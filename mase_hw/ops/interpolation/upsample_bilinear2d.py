@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,10 +11,10 @@ from mase_hw.ops.interpolation._interpolate import Interpolation
 class UpsampleBilinear2d(Interpolation):
     """A linear map of each dimension."""
 
-    name: ClassVar[str] = "upsample_bilinear2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_bilinear2d.vec",)
-    mode: ClassVar[str] = "bilinear"
-    dimensions: ClassVar[int] = 2
+    name = "upsample_bilinear2d"
+    targets = ("aten.upsample_bilinear2d.vec",)
+    mode = "bilinear"
+    dimensions = 2
 
     def examples(self) -> list[Example]:
         """Factors, and sizes with corners that stay."""

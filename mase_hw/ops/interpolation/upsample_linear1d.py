@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,10 +11,10 @@ from mase_hw.ops.interpolation._interpolate import Interpolation
 class UpsampleLinear1d(Interpolation):
     """A linear map of each dimension."""
 
-    name: ClassVar[str] = "upsample_linear1d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_linear1d.vec",)
-    mode: ClassVar[str] = "linear"
-    dimensions: ClassVar[int] = 1
+    name = "upsample_linear1d"
+    targets = ("aten.upsample_linear1d.vec",)
+    mode = "linear"
+    dimensions = 1
 
     def examples(self) -> list[Example]:
         """Factors, and sizes with corners that stay."""

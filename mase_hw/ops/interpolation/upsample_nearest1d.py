@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,8 +11,8 @@ from mase_hw.ops.interpolation.upsample_nearest2d import UpsampleNearest2d
 class UpsampleNearest1d(UpsampleNearest2d):
     """An image of one row."""
 
-    name: ClassVar[str] = "upsample_nearest1d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_nearest1d.vec",)
+    name = "upsample_nearest1d"
+    targets = ("aten.upsample_nearest1d.vec",)
 
     def examples(self) -> list[Example]:
         """Three times as long."""

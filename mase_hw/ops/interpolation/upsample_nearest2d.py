@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -21,9 +19,9 @@ from mase_hw.ops.movement._gather import GatherRows
 class UpsampleNearest2d(GatherRows, Ordered):
     """Repeats rows and columns."""
 
-    name: ClassVar[str] = "upsample_nearest2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_nearest2d.vec",)
-    mode: ClassVar[str] = "nearest"
+    name = "upsample_nearest2d"
+    targets = ("aten.upsample_nearest2d.vec",)
+    mode = "nearest"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Channels last, on both sides."""

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -16,9 +14,9 @@ from mase_hw.ops.interpolation.upsample_nearest2d import UpsampleNearest2d
 class UpsampleNearestExact2d(UpsampleNearest2d):
     """As `nearest`, from the middle of each pixel."""
 
-    name: ClassVar[str] = "upsample_nearest_exact2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten._upsample_nearest_exact2d.vec",)
-    mode: ClassVar[str] = "nearest-exact"
+    name = "upsample_nearest_exact2d"
+    targets = ("aten._upsample_nearest_exact2d.vec",)
+    mode = "nearest-exact"
 
     def examples(self) -> list[Example]:
         """Whole factors give what `nearest` gives; others do not."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,10 +11,10 @@ from mase_hw.ops.interpolation._interpolate import Interpolation
 class UpsampleTrilinear3d(Interpolation):
     """A linear map of each dimension."""
 
-    name: ClassVar[str] = "upsample_trilinear3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.upsample_trilinear3d.vec",)
-    mode: ClassVar[str] = "trilinear"
-    dimensions: ClassVar[int] = 3
+    name = "upsample_trilinear3d"
+    targets = ("aten.upsample_trilinear3d.vec",)
+    mode = "trilinear"
+    dimensions = 3
 
     def examples(self) -> list[Example]:
         """Factors, and sizes with corners that stay."""

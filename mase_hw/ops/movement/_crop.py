@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from mase_hw.ops.movement._gather import GatherRows
 class Crop(GatherRows, Ordered):
     """Keeps chosen indices of a dimension; the others are dropped as they come."""
 
-    keeps_dimension: ClassVar[bool] = True
+    keeps_dimension = True
 
     @abstractmethod
     def indices(self, call: Call) -> range:

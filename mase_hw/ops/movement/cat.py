@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -51,15 +50,15 @@ define_joining("cat", _joined)
 class Cat(Moves, Rewritten, Ordered, Tiled):
     """`y = [x_0, x_1]`; all in one format."""
 
-    name: ClassVar[str] = "cat"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "cat"
+    targets = (
         "mase.cat.default",
         "aten.cat.default",
         "aten.concat.default",
         "aten.concatenate.default",
     )
-    casts: ClassVar[bool] = True
-    shares_format: ClassVar[bool] = True
+    casts = True
+    shares_format = True
 
     def dim(self, call: Call) -> int:
         """Return the dimension, counted from the front."""

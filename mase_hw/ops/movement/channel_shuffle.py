@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, example_values
@@ -13,8 +11,8 @@ from mase_hw.ops.movement._layout import Layout
 class ChannelShuffle(Layout):
     """`y[i g + j] = x[j n + i]` for g groups of n channels."""
 
-    name: ClassVar[str] = "channel_shuffle"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "channel_shuffle"
+    targets = (
         "aten.channel_shuffle.default",
         "aten.native_channel_shuffle.default",
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Diagonal(Composite):
     """The two dimensions become one, and of that every so many elements stay."""
 
-    name: ClassVar[str] = "diagonal"
-    targets: ClassVar[tuple[str, ...]] = ("aten.diagonal.default",)
+    name = "diagonal"
+    targets = ("aten.diagonal.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to mix inferences."""

@@ -31,10 +31,10 @@ from mase_hw.ops._weighting import Weighted
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
     """Rows of a table by their numbers."""
 
-    name: ClassVar[str] = "embedding"
-    result_axis: ClassVar[int] = 1
-    prunable: ClassVar[bool] = False
-    targets: ClassVar[tuple[str, ...]] = ("aten.embedding.default",)
+    name = "embedding"
+    result_axis = 1
+    prunable = False
+    targets = ("aten.embedding.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
 
     def operand_format(self, call: Call, name: str) -> Format | None:

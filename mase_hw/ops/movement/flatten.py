@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Example, example_values
 from mase_hw.ops.movement.reshape import Reshape
 
@@ -11,8 +9,8 @@ from mase_hw.ops.movement.reshape import Reshape
 class Flatten(Reshape):
     """Adjacent dimensions joined into one."""
 
-    name: ClassVar[str] = "flatten"
-    targets: ClassVar[tuple[str, ...]] = ("aten.flatten.using_ints",)
+    name = "flatten"
+    targets = ("aten.flatten.using_ints",)
 
     def examples(self) -> list[Example]:
         """All dimensions, and the last two."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
@@ -13,8 +11,8 @@ from mase_hw.ops.movement._layout import Layout
 class Flip(Layout):
     """`y[i] = x[size - 1 - i]`."""
 
-    name: ClassVar[str] = "flip"
-    targets: ClassVar[tuple[str, ...]] = ("aten.flip.default",)
+    name = "flip"
+    targets = ("aten.flip.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse to move inferences."""

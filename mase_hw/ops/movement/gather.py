@@ -19,8 +19,8 @@ from mase_hw.ops._composite import Composite
 class Gather(Composite):
     """A choice for each place, of which one is not zero, and their sum."""
 
-    name: ClassVar[str] = "gather"
-    targets: ClassVar[tuple[str, ...]] = ("aten.gather.default",)
+    name = "gather"
+    targets = ("aten.gather.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "index": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:

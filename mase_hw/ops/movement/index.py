@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,8 +17,8 @@ from mase_hw.ops.movement._indices import picked
 class Index(Composite):
     """Indexed dimensions that lie side by side become one, of which elements are selected."""
 
-    name: ClassVar[str] = "index"
-    targets: ClassVar[tuple[str, ...]] = ("aten.index.Tensor",)
+    name = "index"
+    targets = ("aten.index.Tensor",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse indices that are computed but for rows, dimensions apart, and inferences."""

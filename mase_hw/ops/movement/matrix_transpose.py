@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class MatrixTranspose(Composite):
     """A transposition; of a vector, nothing."""
 
-    name: ClassVar[str] = "matrix_transpose"
-    targets: ClassVar[tuple[str, ...]] = ("aten.mT.default", "aten.t.default")
+    name = "matrix_transpose"
+    targets = ("aten.mT.default", "aten.t.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data = operands["data_in_0"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class OneHot(Composite):
     """A comparison with every place; what is no place has zeros alone."""
 
-    name: ClassVar[str] = "one_hot"
-    targets: ClassVar[tuple[str, ...]] = ("aten.one_hot.default",)
+    name = "one_hot"
+    targets = ("aten.one_hot.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a number of places that follows from the data."""

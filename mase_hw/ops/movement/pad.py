@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,8 +21,8 @@ from mase_hw.ops.movement._gather import GatherRows
 class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
-    name: ClassVar[str] = "pad"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "pad"
+    targets = (
         "aten.pad.default",
         "aten.constant_pad_nd.default",
     )

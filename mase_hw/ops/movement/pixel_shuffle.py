@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -14,8 +12,8 @@ from mase_hw.ops.movement._layout import Layout
 class PixelShuffle(Layout):
     """`y[c, h r + i, w r + j] = x[(c r + i) r + j, h, w]`."""
 
-    name: ClassVar[str] = "pixel_shuffle"
-    targets: ClassVar[tuple[str, ...]] = ("aten.pixel_shuffle.default",)
+    name = "pixel_shuffle"
+    targets = ("aten.pixel_shuffle.default",)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Move the elements of every inference."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor, nn
 
@@ -14,8 +12,8 @@ from mase_hw.ops.movement._layout import Layout
 class PixelUnshuffle(Layout):
     """`y[(c r + i) r + j, h, w] = x[c, h r + i, w r + j]`."""
 
-    name: ClassVar[str] = "pixel_unshuffle"
-    targets: ClassVar[tuple[str, ...]] = ("aten.pixel_unshuffle.default",)
+    name = "pixel_unshuffle"
+    targets = ("aten.pixel_unshuffle.default",)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         """Move the elements of every inference."""

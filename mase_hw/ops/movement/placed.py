@@ -36,8 +36,8 @@ define_placing("placed", _placed)
 class Placed(Composite):
     """Slices of both tensors side by side, and their sum where several meet."""
 
-    name: ClassVar[str] = "placed"
-    targets: ClassVar[tuple[str, ...]] = ("mase.placed.default",)
+    name = "placed"
+    targets = ("mase.placed.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "others": "data_in_1",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Repeat(Composite):
     """A dimension of size `s` repeated `r` times is `[s]` expanded to `[r, s]` and joined."""
 
-    name: ClassVar[str] = "repeat"
-    targets: ClassVar[tuple[str, ...]] = ("aten.repeat.default", "aten.tile.default")
+    name = "repeat"
+    targets = ("aten.repeat.default", "aten.tile.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Expand one dimension after another, the innermost first."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
@@ -13,8 +11,8 @@ from mase_hw.ops.movement._layout import Layout
 class Roll(Layout):
     """`y[(i + shift) mod size] = x[i]`."""
 
-    name: ClassVar[str] = "roll"
-    targets: ClassVar[tuple[str, ...]] = ("aten.roll.default",)
+    name = "roll"
+    targets = ("aten.roll.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse to move inferences."""

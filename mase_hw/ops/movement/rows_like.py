@@ -20,8 +20,8 @@ from mase_hw.ops._composite import Composite
 class RowsLike(Composite):
     """A constant for each row of a stream."""
 
-    name: ClassVar[str] = "rows_like"
-    targets: ClassVar[tuple[str, ...]] = ("mase.rows_like.default",)
+    name = "rows_like"
+    targets = ("mase.rows_like.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.movement._crop import Crop
 
@@ -11,9 +9,9 @@ from mase_hw.ops.movement._crop import Crop
 class Select(Crop):
     """An index below zero counts from the end."""
 
-    name: ClassVar[str] = "select"
-    targets: ClassVar[tuple[str, ...]] = ("aten.select.int",)
-    keeps_dimension: ClassVar[bool] = False
+    name = "select"
+    targets = ("aten.select.int",)
+    keeps_dimension = False
 
     def indices(self, call: Call) -> range:
         """Return the index that stays."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
@@ -12,8 +10,8 @@ from mase_hw.ops.movement._crop import Crop
 class Slice(Crop, Removable):
     """Bounds are clamped as Python does."""
 
-    name: ClassVar[str] = "slice"
-    targets: ClassVar[tuple[str, ...]] = ("aten.slice.Tensor", "aten.narrow.default")
+    name = "slice"
+    targets = ("aten.slice.Tensor", "aten.narrow.default")
 
     def indices(self, call: Call) -> range:
         """Return the indices that stay."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,8 +25,8 @@ define_joining("stack", _stacked)
 class Stack(Composite):
     """`stack(x_0, x_1, ...) = cat(unsqueeze(x_0), unsqueeze(x_1), ...)`."""
 
-    name: ClassVar[str] = "stack"
-    targets: ClassVar[tuple[str, ...]] = ("aten.stack.default", "mase.stack.default")
+    name = "stack"
+    targets = ("aten.stack.default", "mase.stack.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Give every tensor the dimension, then join them."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
@@ -26,9 +24,9 @@ class Take(Select):
     wire, because their parts follow each other in the stream.
     """
 
-    name: ClassVar[str] = "take"
-    targets: ClassVar[tuple[str, ...]] = ("mase.take.default",)
-    role: ClassVar[str | None] = "take"
+    name = "take"
+    targets = ("mase.take.default",)
+    role = "take"
 
     def dim(self, call: Call) -> int:
         """The dimension behind the batch."""

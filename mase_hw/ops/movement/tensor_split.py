@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class TensorSplit(Composite):
     """Each piece is a slice; its size is that of torch's own result."""
 
-    name: ClassVar[str] = "tensor_split"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "tensor_split"
+    targets = (
         "aten.split.Tensor",
         "aten.split_with_sizes.default",
         "aten.chunk.default",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
@@ -13,8 +11,8 @@ from mase_hw.ops.movement.permute import Permute
 class Transpose(Permute):
     """Dimensions `dim0` and `dim1` exchanged."""
 
-    name: ClassVar[str] = "transpose"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "transpose"
+    targets = (
         "aten.transpose.int",
         "aten.swapaxes.default",
         "aten.swapdims.default",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Unbind(Composite):
     """`y_i = x[:, i]`."""
 
-    name: ClassVar[str] = "unbind"
-    targets: ClassVar[tuple[str, ...]] = ("aten.unbind.int",)
+    name = "unbind"
+    targets = ("aten.unbind.int",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])

@@ -32,7 +32,7 @@ class RowNorm(Rows, Gained, Exact, Rewritten):
         centred: whether the mean is subtracted.
     """
 
-    exact_everywhere: ClassVar[bool] = False
+    exact_everywhere = False
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:

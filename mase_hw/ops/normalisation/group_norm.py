@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,8 +20,8 @@ from mase_hw.ops._composite import Composite
 class GroupNorm(Composite):
     """Elements of groups of channels over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "group_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.group_norm.default",)
+    name = "group_norm"
+    targets = ("aten.group_norm.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a layer normalisation, products and sums."""

@@ -7,7 +7,6 @@ of training it is a batch normalisation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -20,8 +19,8 @@ from mase_hw.ops.normalisation.group_norm import grouped
 class InstanceNorm(Composite):
     """Elements of each channel over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "instance_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.instance_norm.default",)
+    name = "instance_norm"
+    targets = ("aten.instance_norm.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a normalisation of rows, or a batch normalisation."""

@@ -8,7 +8,6 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -21,9 +20,9 @@ from mase_hw.ops.normalisation._row_norm import RowNorm
 class LayerNorm(RowNorm):
     """Elements of the last dimensions over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "layer_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.layer_norm.default",)
-    centred: ClassVar[bool] = True
+    name = "layer_norm"
+    targets = ("aten.layer_norm.default",)
+    centred = True
 
     def epsilon(self, call: Call) -> float:
         """Return what is added to the variance."""

@@ -8,7 +8,6 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -30,9 +29,9 @@ define_normalizing("rms_norm", _normalized)
 class RMSNorm(RowNorm, Recognized):
     """Elements of the last dimensions over their root mean square."""
 
-    name: ClassVar[str] = "rms_norm"
-    targets: ClassVar[tuple[str, ...]] = ("mase.rms_norm.default", "aten.rms_norm.default")
-    centred: ClassVar[bool] = False
+    name = "rms_norm"
+    targets = ("mase.rms_norm.default", "aten.rms_norm.default")
+    centred = False
 
     def epsilon(self, call: Call) -> float:
         """Return what is added to the mean square: of torch's, where none is given."""

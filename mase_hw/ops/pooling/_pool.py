@@ -35,9 +35,9 @@ from mase_hw.ops.reductions._reduce import reduce_cell
 class Pool(Operator, Exact, Ordered, Tiled, Summing):
     """Pooling; subclasses say which pixels a window holds and how many it counts."""
 
-    homogeneous: ClassVar[bool] = True
+    homogeneous = True
     dimensions: ClassVar[int]
-    maximum: ClassVar[bool] = False
+    maximum = False
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:

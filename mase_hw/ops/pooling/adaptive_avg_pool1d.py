@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -13,9 +11,9 @@ from mase_hw.ops.pooling.adaptive_avg_pool2d import AdaptiveAvgPool2d
 class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     """An image of one row."""
 
-    name: ClassVar[str] = "adaptive_avg_pool1d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool1d.default",)
-    dimensions: ClassVar[int] = 1
+    name = "adaptive_avg_pool1d"
+    targets = ("aten.adaptive_avg_pool1d.default",)
+    dimensions = 1
 
     def examples(self) -> list[Example]:
         """Windows of different sizes."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values
@@ -13,9 +11,9 @@ from mase_hw.ops.pooling._adaptive import AdaptivePool
 class AdaptiveAvgPool2d(AdaptivePool):
     """Each sum is divided by the pixels of its window."""
 
-    name: ClassVar[str] = "adaptive_avg_pool2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool2d.default",)
-    dimensions: ClassVar[int] = 2
+    name = "adaptive_avg_pool2d"
+    targets = ("aten.adaptive_avg_pool2d.default",)
+    dimensions = 2
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
         """The pixels of every window."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +14,8 @@ from mase_hw.ops.pooling._pool3d import Pool3d
 class AdaptiveAvgPool3d(Pool3d):
     """The mean over the depth of the means of frames, rounded after each."""
 
-    name: ClassVar[str] = "adaptive_avg_pool3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_avg_pool3d.default",)
+    name = "adaptive_avg_pool3d"
+    targets = ("aten.adaptive_avg_pool3d.default",)
 
     def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Share the image out."""

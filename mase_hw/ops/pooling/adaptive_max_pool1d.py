@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 from torch.nn.functional import adaptive_max_pool1d
 
@@ -17,12 +15,12 @@ define_sized("adaptive_max_pool1d", lambda values, size: adaptive_max_pool1d(val
 class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     """An image of one row."""
 
-    name: ClassVar[str] = "adaptive_max_pool1d"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "adaptive_max_pool1d"
+    targets = (
         "mase.adaptive_max_pool1d.default",
         "aten.adaptive_max_pool1d.default",
     )
-    dimensions: ClassVar[int] = 1
+    dimensions = 1
 
     def examples(self) -> list[Example]:
         """Windows of different sizes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool2d
@@ -21,14 +20,14 @@ define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(val
 class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
     """Torch's own operator also returns indices."""
 
-    name: ClassVar[str] = "adaptive_max_pool2d"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "adaptive_max_pool2d"
+    targets = (
         "mase.adaptive_max_pool2d.default",
         "aten.adaptive_max_pool2d.default",
     )
-    dimensions: ClassVar[int] = 2
-    maximum: ClassVar[bool] = True
-    keeps_format: ClassVar[bool] = True
+    dimensions = 2
+    maximum = True
+    keeps_format = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the maxima, and where they are, each by itself."""

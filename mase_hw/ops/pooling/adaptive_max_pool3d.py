@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +14,8 @@ from mase_hw.ops.pooling.adaptive_max_pool2d import with_places
 class AdaptiveMaxPool3d(Pool3d):
     """The largest of the largest of every frame."""
 
-    name: ClassVar[str] = "adaptive_max_pool3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.adaptive_max_pool3d.default",)
+    name = "adaptive_max_pool3d"
+    targets = ("aten.adaptive_max_pool3d.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the maxima, and where they are."""

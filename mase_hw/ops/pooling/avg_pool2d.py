@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values
@@ -13,9 +11,9 @@ from mase_hw.ops.pooling._pool import SlidingPool
 class AvgPool2d(SlidingPool):
     """Divides by `divisor_override`, by the window with its padding, or by the pixels inside."""
 
-    name: ClassVar[str] = "avg_pool2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.avg_pool2d.default",)
-    dimensions: ClassVar[int] = 2
+    name = "avg_pool2d"
+    targets = ("aten.avg_pool2d.default",)
+    dimensions = 2
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
         """Count the elements of every window, as torch does."""

@@ -38,8 +38,8 @@ define_fractional("fractional_max_pool", _pooled)
 class FractionalMaxPool(Composite):
     """Channels whose samples are the same are pooled together."""
 
-    name: ClassVar[str] = "fractional_max_pool"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "fractional_max_pool"
+    targets = (
         "aten.fractional_max_pool2d.default",
         "aten.fractional_max_pool3d.default",
         "mase.fractional_max_pool.default",

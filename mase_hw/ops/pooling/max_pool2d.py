@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Example, example_values
@@ -14,11 +12,11 @@ from mase_hw.ops.pooling._pool import SlidingPool
 class MaxPool2d(SlidingPool, Selecting, Numeric):
     """Pixels outside the image never win."""
 
-    name: ClassVar[str] = "max_pool2d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.max_pool2d.default",)
-    dimensions: ClassVar[int] = 2
-    maximum: ClassVar[bool] = True
-    keeps_format: ClassVar[bool] = True
+    name = "max_pool2d"
+    targets = ("aten.max_pool2d.default",)
+    dimensions = 2
+    maximum = True
+    keeps_format = True
 
     def examples(self) -> list[Example]:
         """Windows apart; windows that overlap, with padding and a rounded-up size."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -15,8 +14,8 @@ from mase_hw.ops.pooling._pool3d import Pool3d
 class MaxPool3d(Pool3d):
     """The largest of the largest of every frame."""
 
-    name: ClassVar[str] = "max_pool3d"
-    targets: ClassVar[tuple[str, ...]] = ("aten.max_pool3d.default",)
+    name = "max_pool3d"
+    targets = ("aten.max_pool3d.default",)
 
     def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
         """Return the largest pixels."""

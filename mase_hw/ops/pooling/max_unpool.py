@@ -23,8 +23,8 @@ from mase_hw.ops.convolution._images import no_batch
 class MaxUnpool(Composite):
     """Elements and indices are repeated over their window; one place is the index."""
 
-    name: ClassVar[str] = "max_unpool"
-    targets: ClassVar[tuple[str, ...]] = ("aten.max_unpool2d.default", "aten.max_unpool3d.default")
+    name = "max_unpool"
+    targets = ("aten.max_unpool2d.default", "aten.max_unpool3d.default")
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "indices": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:

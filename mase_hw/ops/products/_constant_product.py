@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,7 +16,7 @@ from mase_hw.ops._composite import Composite
 class ConstantProduct(Composite):
     """A product that is a linear layer where one of its operands is constant."""
 
-    weighs: ClassVar[bool] = True
+    weighs = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the linear layer; None where there is none."""

@@ -25,8 +25,8 @@ from mase_hw.ops.products._constant_product import (
 class Addmm(ConstantProduct):
     """A product of matrices that is added to something."""
 
-    name: ClassVar[str] = "addmm"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "addmm"
+    targets = (
         "aten.addmm.default",
         "aten.addmv.default",
         "aten.baddbmm.default",

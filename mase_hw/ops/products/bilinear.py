@@ -15,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Bilinear(Composite):
     """A linear layer of the first tensor, and its product with the second."""
 
-    name: ClassVar[str] = "bilinear"
-    targets: ClassVar[tuple[str, ...]] = ("aten.bilinear.default",)
+    name = "bilinear"
+    targets = ("aten.bilinear.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input1": "data_in_0",
         "input2": "data_in_1",

@@ -16,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class CDist(Composite):
     """Rows are subtracted, each from each."""
 
-    name: ClassVar[str] = "cdist"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cdist.default", "aten._cdist_forward.default")
+    name = "cdist"
+    targets = ("aten.cdist.default", "aten._cdist_forward.default")
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:

@@ -19,8 +19,8 @@ SMALL = 1e-6
 class CosineSimilarity(Composite):
     """The sum of products, over both lengths, which are `eps` at least."""
 
-    name: ClassVar[str] = "cosine_similarity"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cosine_similarity.default",)
+    name = "cosine_similarity"
+    targets = ("aten.cosine_similarity.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -69,8 +68,8 @@ class _Part:
 class Einsum(ConstantProduct):
     """A sum of products over indices."""
 
-    name: ClassVar[str] = "einsum"
-    targets: ClassVar[tuple[str, ...]] = ("aten.einsum.default",)
+    name = "einsum"
+    targets = ("aten.einsum.default",)
 
     def refusals(self, call: Call) -> list[str]:
         """Return why there is no product of matrices."""

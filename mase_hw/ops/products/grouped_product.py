@@ -22,8 +22,8 @@ from mase_hw.ops.products._grouped import TARGET
 class GroupedProduct(ConstantProduct):
     """A product with the matrix of a row's group."""
 
-    name: ClassVar[str] = "grouped_product"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "grouped_product"
+    targets = (
         "aten._grouped_mm.default",
         "transformers.grouped_mm_fallback.default",
     )

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from mase_hw._aten import aten
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
@@ -31,12 +31,12 @@ from mase_hw.ops.products._products import product_of
 class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
     """Matrix product with constant weights."""
 
-    name: ClassVar[str] = "linear"
-    targets: ClassVar[tuple[str, ...]] = ("aten.linear.default", TARGET)
+    name = "linear"
+    targets = ("aten.linear.default", TARGET)
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "values": "data_in_0"}
-    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
-    scales: ClassVar[bool] = True
-    options: ClassVar[Mapping[str, range]] = OPTIONS
+    families = SCALARS | BLOCKS | SCALED
+    scales = True
+    options = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and what its arithmetic cannot sum."""

@@ -27,14 +27,14 @@ from mase_hw.ops.products._stream_product import StreamProduct
 class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
     """`y = a b`."""
 
-    name: ClassVar[str] = "matmul"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "matmul"
+    targets = (
         "aten.matmul.default",
         "aten.mm.default",
         "aten.bmm.default",
         "aten.mv.default",
     )
-    exact_everywhere: ClassVar[bool] = False
+    exact_everywhere = False
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "other": "data_in_1",

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -81,8 +80,8 @@ class Reduction(Operator, Ordered, Tiled):
 class Accumulation(Reduction, Exact, WholeNumbers, Summing):
     """A sum, a mean or a maximum."""
 
-    homogeneous: ClassVar[bool] = True
-    maximum: ClassVar[bool] = False
+    homogeneous = True
+    maximum = False
 
     @abstractmethod
     def divisor(self, call: Call) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
@@ -15,7 +14,7 @@ from mase_hw.ops._tiling import Ordered, Tiled
 class Rows(Operator, Numeric, Ordered, Tiled):
     """An operator along one dimension, which streams innermost: a row after the other."""
 
-    approximates: ClassVar[bool] = True
+    approximates = True
 
     @abstractmethod
     def dim(self, call: Call) -> int:

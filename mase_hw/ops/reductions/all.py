@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -15,9 +12,9 @@ from mase_hw.ops.comparison._masks import Quantifier
 class AllTrue(Quantifier):
     """Whether no element is 0."""
 
-    name: ClassVar[str] = "all"
-    targets: ClassVar[tuple[str, ...]] = ("aten.all.dim", "aten.all.dims")
-    function: ClassVar[Callable[..., Tensor]] = torch.all
+    name = "all"
+    targets = ("aten.all.dim", "aten.all.dims")
+    function = torch.all
 
     def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
         """Return whether none is 0."""

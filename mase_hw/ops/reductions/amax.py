@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.reductions._reduce import Accumulation
@@ -12,10 +10,10 @@ from mase_hw.ops.reductions._reduce import Accumulation
 class Amax(Accumulation, Selecting, Numeric):
     """`y = cast(max x)`."""
 
-    name: ClassVar[str] = "amax"
-    targets: ClassVar[tuple[str, ...]] = ("aten.amax.default", "aten.max.default")
-    maximum: ClassVar[bool] = True
-    keeps_format: ClassVar[bool] = True
+    name = "amax"
+    targets = ("aten.amax.default", "aten.max.default")
+    maximum = True
+    keeps_format = True
 
     def divisor(self, call: Call) -> int:
         return 1

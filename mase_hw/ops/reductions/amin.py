@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Amin(Composite):
     """Of a format whose least code has no negative, that code is one step less."""
 
-    name: ClassVar[str] = "amin"
-    targets: ClassVar[tuple[str, ...]] = ("aten.amin.default", "aten.min.default")
+    name = "amin"
+    targets = ("aten.amin.default", "aten.min.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Negate before and behind."""

@@ -5,8 +5,6 @@ The result is a whole number without sign, of as many bits as the largest index 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -22,9 +20,9 @@ from mase_hw.ops.reductions._reduce import Reduction
 class Argmax(Reduction, Selecting, Numeric):
     """`y = min { i : x[i] = max x }`."""
 
-    name: ClassVar[str] = "argmax"
-    targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
-    casts: ClassVar[bool] = False
+    name = "argmax"
+    targets = ("aten.argmax.default",)
+    casts = False
 
     def result_format(self, call: Call) -> Format | None:
         """Enough bits for the largest index."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Argmin(Composite):
     """The first of equals."""
 
-    name: ClassVar[str] = "argmin"
-    targets: ClassVar[tuple[str, ...]] = ("aten.argmin.default",)
+    name = "argmin"
+    targets = ("aten.argmin.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         negative = aten.neg.default(operands["data_in_0"])

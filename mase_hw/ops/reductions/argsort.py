@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._ranks import Ranked, at_places, dimension
 class Argsort(Ranked):
     """The indices of a sort."""
 
-    name: ClassVar[str] = "argsort"
-    targets: ClassVar[tuple[str, ...]] = ("aten.argsort.default", "aten.argsort.stable")
+    name = "argsort"
+    targets = ("aten.argsort.default", "aten.argsort.stable")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the indices of all places of the order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops.reductions._running import Running
 class Cummax(Running):
     """The maxima; their indices have no hardware."""
 
-    name: ClassVar[str] = "cummax"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cummax.default",)
+    name = "cummax"
+    targets = ("aten.cummax.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return self.running(call, operands["data_in_0"], aten.maximum.default)

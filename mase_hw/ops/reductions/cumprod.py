@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._running import Running
 class Cumprod(Running):
     """Products of products of neighbours."""
 
-    name: ClassVar[str] = "cumprod"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cumprod.default",)
+    name = "cumprod"
+    targets = ("aten.cumprod.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         return self.running(call, operands["data_in_0"], aten.mul.Tensor)

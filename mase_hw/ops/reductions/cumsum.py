@@ -6,7 +6,6 @@ Those of whole numbers are not rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,8 +18,8 @@ from mase_hw.ops._composite import Composite
 class Cumsum(Composite):
     """A linear layer with ones up to the diagonal; of whole numbers a running sum."""
 
-    name: ClassVar[str] = "cumsum"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cumsum.default",)
+    name = "cumsum"
+    targets = ("aten.cumsum.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to sum inferences."""

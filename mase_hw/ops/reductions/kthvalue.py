@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._ranks import Ranked, at_places, reduced_shape
 class KthValue(Ranked):
     """One place of the order."""
 
-    name: ClassVar[str] = "kthvalue"
-    targets: ClassVar[tuple[str, ...]] = ("aten.kthvalue.default",)
+    name = "kthvalue"
+    targets = ("aten.kthvalue.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the element and its index."""

@@ -11,7 +11,6 @@ that of `log`, at most one step from the correctly rounded one. Exponentials end
 from __future__ import annotations
 
 from math import log, prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,9 +43,9 @@ define_reducing("log_sum", log_sum)
 class LogSum(Reduction, Numeric):
     """`y = log(sum exp(d))`, `d <= 0`."""
 
-    name: ClassVar[str] = "log_sum"
-    targets: ClassVar[tuple[str, ...]] = ("mase.log_sum.default",)
-    approximates: ClassVar[bool] = True
+    name = "log_sum"
+    targets = ("mase.log_sum.default",)
+    approximates = True
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse formats that exponential or logarithm has no table for."""

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -20,8 +19,8 @@ from mase_hw.ops._composite import Composite
 class LogSumExp(Composite):
     """`y = log(sum exp(x))` over dimensions."""
 
-    name: ClassVar[str] = "logsumexp"
-    targets: ClassVar[tuple[str, ...]] = ("aten.logsumexp.default",)
+    name = "logsumexp"
+    targets = ("aten.logsumexp.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a sum, in the result's shape."""

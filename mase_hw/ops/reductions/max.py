@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Max(Composite):
     """Of equal elements the first one has the index."""
 
-    name: ClassVar[str] = "max"
-    targets: ClassVar[tuple[str, ...]] = ("aten.max.dim",)
+    name = "max"
+    targets = ("aten.max.dim",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """The maximum, and where it is."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.reductions._reduce import Accumulation
@@ -12,8 +11,8 @@ from mase_hw.ops.reductions._reduce import Accumulation
 class Mean(Accumulation):
     """`y = cast(sum x / n)`."""
 
-    name: ClassVar[str] = "mean"
-    targets: ClassVar[tuple[str, ...]] = ("aten.mean.dim", "aten.mean.default")
+    name = "mean"
+    targets = ("aten.mean.dim", "aten.mean.default")
 
     def divisor(self, call: Call) -> int:
         """The number of elements of a mean."""

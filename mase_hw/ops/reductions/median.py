@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._ranks import Ranked, at_places, dimension, reduced_
 class Median(Ranked):
     """One place of the order."""
 
-    name: ClassVar[str] = "median"
-    targets: ClassVar[tuple[str, ...]] = ("aten.median.dim", "aten.nanmedian.dim")
+    name = "median"
+    targets = ("aten.median.dim", "aten.nanmedian.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the element and its index."""

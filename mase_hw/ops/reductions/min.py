@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Min(Composite):
     """Of equal elements the first one has the index."""
 
-    name: ClassVar[str] = "min"
-    targets: ClassVar[tuple[str, ...]] = ("aten.min.dim",)
+    name = "min"
+    targets = ("aten.min.dim",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """The minimum, and where it is."""

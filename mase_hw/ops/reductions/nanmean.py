@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops._composite import Composite
 class Nanmean(Composite):
     """Means of what is a number: here everything is one."""
 
-    name: ClassVar[str] = "nanmean"
-    targets: ClassVar[tuple[str, ...]] = ("aten.nanmean.default",)
+    name = "nanmean"
+    targets = ("aten.nanmean.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         dims, keeps = call.attributes.get("dim"), bool(call.attributes.get("keepdim", False))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Prod(Composite):
     """Products of halves, each rounded."""
 
-    name: ClassVar[str] = "prod"
-    targets: ClassVar[tuple[str, ...]] = ("aten.prod.dim_int",)
+    name = "prod"
+    targets = ("aten.prod.dim_int",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to mix inferences."""

@@ -7,7 +7,6 @@ nothing overflows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 
@@ -27,10 +26,10 @@ define("running_sum", lambda values: values.cumsum(-1))
 class RunningSum(Rows, Exact, WholeNumbers):
     """`y[i] = x[0] + ... + x[i]`."""
 
-    name: ClassVar[str] = "running_sum"
-    targets: ClassVar[tuple[str, ...]] = ("mase.running_sum.default",)
-    approximates: ClassVar[bool] = False
-    exact_everywhere: ClassVar[bool] = False
+    name = "running_sum"
+    targets = ("mase.running_sum.default",)
+    approximates = False
+    exact_everywhere = False
 
     def dim(self, call: Call) -> int:
         """Return the last dimension."""

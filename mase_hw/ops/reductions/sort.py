@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._ranks import Ranked, at_places, dimension
 class Sort(Ranked):
     """Equal elements stay in their order."""
 
-    name: ClassVar[str] = "sort"
-    targets: ClassVar[tuple[str, ...]] = ("aten.sort.default", "aten.sort.stable")
+    name = "sort"
+    targets = ("aten.sort.default", "aten.sort.stable")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return all places of the order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,8 +15,8 @@ from mase_hw.ops.reductions.variance import variance, variance_problems
 class StandardDeviation(Composite):
     """Means, squares and the root are rounded each."""
 
-    name: ClassVar[str] = "standard_deviation"
-    targets: ClassVar[tuple[str, ...]] = ("aten.std.correction", "aten.std.dim")
+    name = "standard_deviation"
+    targets = ("aten.std.correction", "aten.std.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         found = variance(call, operands["data_in_0"])

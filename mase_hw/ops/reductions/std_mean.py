@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,8 +16,8 @@ from mase_hw.ops.reductions.variance import variance_and_mean, variance_problems
 class StdMean(Composite):
     """Two results, each computed by itself."""
 
-    name: ClassVar[str] = "std_mean"
-    targets: ClassVar[tuple[str, ...]] = ("aten.std_mean.correction", "aten.std_mean.dim")
+    name = "std_mean"
+    targets = ("aten.std_mean.correction", "aten.std_mean.dim")
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what a variance refuses."""

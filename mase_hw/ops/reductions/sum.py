@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import prod
-from typing import ClassVar
 
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
@@ -15,8 +14,8 @@ from mase_hw.ops.reductions._reduce import Accumulation
 class Sum(Accumulation, Numeric):
     """`y = cast(sum x)`."""
 
-    name: ClassVar[str] = "sum"
-    targets: ClassVar[tuple[str, ...]] = ("aten.sum.dim_IntList",)
+    name = "sum"
+    targets = ("aten.sum.dim_IntList",)
 
     def result_format(self, call: Call) -> Format | None:
         """Enough bits to count all that holds, where masks are summed."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +15,8 @@ from mase_hw.ops.reductions._ranks import Ranked, at_places
 class TopK(Ranked):
     """They come in their order, which torch leaves open for `sorted=False`."""
 
-    name: ClassVar[str] = "topk"
-    targets: ClassVar[tuple[str, ...]] = ("aten.topk.default",)
+    name = "topk"
+    targets = ("aten.topk.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the first places of the order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops.reductions.variance import variance_and_mean, variance_problems
 class VarMean(Composite):
     """Two results, each computed by itself."""
 
-    name: ClassVar[str] = "var_mean"
-    targets: ClassVar[tuple[str, ...]] = ("aten.var_mean.correction", "aten.var_mean.dim")
+    name = "var_mean"
+    targets = ("aten.var_mean.correction", "aten.var_mean.dim")
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what a variance refuses."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Variance(Composite):
     """Means and squares are rounded each."""
 
-    name: ClassVar[str] = "variance"
-    targets: ClassVar[tuple[str, ...]] = ("aten.var.correction", "aten.var.dim")
+    name = "variance"
+    targets = ("aten.var.correction", "aten.var.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a mean of squares, scaled where the divisor is another one than its size."""
