@@ -66,16 +66,6 @@ TOP_LEVEL = (
 )
 
 
-def unit_names(root: Path) -> set[str]:
-    """Return the file names of the operators and formats of a tree."""
-    return {
-        path.stem
-        for folder in ("ops", "formats")
-        for path in (root / "mase_hw" / folder).rglob("*.py")
-        if not path.stem.startswith("_")
-    }
-
-
 def named_units(root: Path, names: Collection[str]) -> list[str]:
     """Return where neutral code names an operator, a format, or an ATen target."""
     found = []

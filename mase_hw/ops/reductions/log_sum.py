@@ -25,8 +25,8 @@ from mase_hw.ops._elementwise import elements_of
 from mase_hw.ops._library import define_reducing
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
-from mase_hw.ops.functions.exp import Exp
-from mase_hw.ops.functions.log import Log
+from mase_hw.ops.functions.exponentials import Exp
+from mase_hw.ops.functions.logarithms import Log
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
 
 MIN_FRACTION_BITS = 6
