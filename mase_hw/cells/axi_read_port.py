@@ -35,12 +35,10 @@ class AxiReadPort(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """None: requests are signals."""
         return {}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """None: beats are signals."""
         return {}
 
     @property
@@ -74,5 +72,4 @@ class AxiReadPort(Cell):
 
     @property
     def motion(self) -> Motion:
-        """As the memory delivers (`mase_hw.timing.memory`)."""
         return Steps(0)

@@ -26,7 +26,6 @@ class PreluFixed(Elementwise):
 
     @property
     def multipliers(self) -> int:
-        """One for each lane."""
         return self.lanes
 
     @property

@@ -164,7 +164,6 @@ class BlockFormat(Format):
         return binary.scale(blocks, -exponents), exponents
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals in each block's scale; NaN stays NaN."""
         if not values.numel():
             return values.clone()
         scaled, exponents = self._scaled(values)
@@ -189,7 +188,6 @@ class BlockFormat(Format):
         return binary.scale(self.element.round(binary.scale(values, -exponents)), exponents)
 
     def headroom(self, values: Tensor) -> Tensor:
-        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
             return torch.zeros_like(values)
         scaled, _ = self._scaled(values)
@@ -259,7 +257,6 @@ class BlockFormat(Format):
         return {"": codes & ((1 << width) - 1), "_exponent": codes[:, ::group] >> width}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Join elements and scales."""
         elements, scales = fields[""], fields["_exponent"]
         spread = scales.repeat_interleave(elements.shape[1] // scales.shape[1], dim=1)
         return (spread << self.element.width) | elements

@@ -44,7 +44,6 @@ class MXFloat(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     def __str__(self) -> str:

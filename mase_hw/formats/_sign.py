@@ -40,12 +40,10 @@ class SignFormat(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Bits of a code."""
         return self.level_count
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         return 0, (1 << self.level_count) - 1
 
     def _known_unit(self) -> float:
@@ -77,7 +75,6 @@ class SignFormat(CodeFormat):
         return max(1.0, self.unit or 0.0) - values.abs()
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if bool(torch.isnan(values).any()):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
         return self._steps(values.detach().double(), self._known_unit()).to(torch.int64)

@@ -52,7 +52,6 @@ class Binary(SignFormat):
         return "binary<-1,1>" if self.bipolar else "binary<0,1>"
 
     def at_inference(self) -> Binary:
-        """Return the format without chance."""
         return replace(self, stochastic=False)
 
     @property

@@ -59,11 +59,9 @@ class BinaryResidual(SignFormat):
 
     @property
     def unit(self) -> float | None:
-        """The first sign's magnitude."""
         return self.scale
 
     @classmethod
     def fit_values(cls, values: Tensor, **fields: object) -> Self:
-        """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

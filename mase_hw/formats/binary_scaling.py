@@ -54,6 +54,5 @@ class BinaryScaling(SignFormat):
 
     @classmethod
     def fit_values(cls, values: Tensor, **fields: object) -> Self:
-        """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

@@ -54,5 +54,4 @@ class BlockFP(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis

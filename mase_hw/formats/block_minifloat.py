@@ -59,5 +59,4 @@ class BlockMinifloat(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis

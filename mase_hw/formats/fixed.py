@@ -91,7 +91,6 @@ class Fixed(Format):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of a code."""
         return float(self.width)
 
     def round_values(self, values: Tensor) -> Tensor:
@@ -117,7 +116,6 @@ class Fixed(Format):
         return super().clipped(values)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if values.numel() <= ENCODED_ELEMENTS:
             return self._encode(values)
         codes = torch.empty(values.shape, dtype=torch.int64, device=values.device)
@@ -181,15 +179,12 @@ class Fixed(Format):
         return codes
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the codes."""
         return (StreamField("", lanes, self.width),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Return two's complement bit patterns."""
         return {"": codes & ((1 << self.width) - 1)}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Return codes from bit patterns."""
         bits = fields[""]
         if not self.signed:
             return bits
@@ -198,7 +193,6 @@ class Fixed(Format):
 
     @cached_property
     def encoding(self) -> Encoding:
-        """Integers with a fraction."""
         return Encoding(
             self.width,
             fraction=self.frac_width,
@@ -213,7 +207,6 @@ class Fixed(Format):
         )
 
     def scaled(self, octaves: float) -> Fixed:
-        """Move the binary point."""
         frac_width = self.frac_width - round(octaves)
         return replace(self, frac_width=max(-MAX_FRAC_WIDTH, min(frac_width, MAX_FRAC_WIDTH)))
 
@@ -235,7 +228,6 @@ class Fixed(Format):
 
     @classmethod
     def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
-        """Return the widths of `TRIED_WIDTHS`."""
         return [{"width": width} for width in TRIED_WIDTHS]
 
     @property

@@ -60,7 +60,6 @@ class MXInt(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     @classmethod

@@ -56,19 +56,15 @@ class Unquantized(Format):
         return signed.to(torch.int32).view(torch.float32).double()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
-        """Round exact integers to binary32."""
         return BINARY32.from_scaled(codes, torch.full_like(codes, -frac_width))
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the bit patterns."""
         return (StreamField("", lanes, 32),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Codes are bit patterns."""
         return {"": codes}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Bit patterns are codes."""
         return fields[""]
 
     @classmethod
@@ -76,5 +72,4 @@ class Unquantized(Format):
         return cls(**fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return uniform codes of finite numbers."""
         return BINARY32.random_codes(tuple(shape), generator)

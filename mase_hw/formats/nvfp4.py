@@ -59,7 +59,6 @@ class NVFP4(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     def _divided(self, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -71,7 +70,6 @@ class NVFP4(BlockFormat):
         return blocks / scales, scales
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals in each block's scale; NaN stays NaN."""
         if not values.numel():
             return values.clone()
         scaled, scales = self._divided(values)
@@ -79,7 +77,6 @@ class NVFP4(BlockFormat):
         return self._unblock(rounded, values.shape).to(values.dtype)
 
     def headroom(self, values: Tensor) -> Tensor:
-        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
             return torch.zeros_like(values)
         scaled, _ = self._divided(values)

@@ -29,7 +29,6 @@ class FP8E4M3(FloatPreset):
 
     @classmethod
     def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
-        """Return the one that there is."""
         return [{}]
 
 
@@ -42,7 +41,6 @@ class FP8E5M2(FloatPreset):
 
     @classmethod
     def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
-        """Return the one that there is."""
         return [{}]
 
 

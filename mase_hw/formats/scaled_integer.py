@@ -101,12 +101,10 @@ class ScaledInteger(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Bits of a code."""
         return self.width
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         if not self.signed:
             return 0, (1 << self.width) - 1
         high = (1 << (self.width - 1)) - 1
@@ -131,7 +129,6 @@ class ScaledInteger(CodeFormat):
         return (steps + point).clamp(*self.code_range)
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals; NaN stays NaN."""
         work = values.double()
         return self._values(self._codes(work), work.dtype).to(values.dtype)
 
@@ -147,7 +144,6 @@ class ScaledInteger(CodeFormat):
         return torch.minimum(steps - (low - 0.5), (high + 0.5) - steps)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if bool(torch.isnan(values).any()):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
         return self._codes(values.detach().double()).to(torch.int64)

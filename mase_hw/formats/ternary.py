@@ -75,7 +75,6 @@ class Ternary(CodeFormat):
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         return -1, 1
 
     def _levels(self, values: Tensor) -> tuple[float | Tensor, float | Tensor]:

@@ -24,7 +24,6 @@ class FashionCNV(RegisteredModel):
     batch_size = 128
 
     def build(self, channels: int = 16) -> nn.Module:
-        """Return the network; `channels` are those of its first layer."""
         layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2)]
         inputs = 1
         for factor in (1, 2, 4):

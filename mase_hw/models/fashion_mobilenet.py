@@ -53,7 +53,6 @@ class FashionMobileNet(RegisteredModel):
     batch_size = 128
 
     def build(self, channels: int = 8) -> nn.Module:
-        """Return the network; `channels` are those of its first layer."""
         layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2), *_layer(1, channels, 3, padding=1)]
         inputs = channels
         for factor, stride in PAIRS:

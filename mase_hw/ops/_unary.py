@@ -76,7 +76,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return cast(Tensor, self.equation(x, FAST, {}))
 
     def examples(self) -> list[Example]:
-        """One call with default arguments."""
         target, required = torch_target(self.targets[0]), dict(self.required_attributes)
         return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
 
@@ -171,7 +170,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return found
 
     def block_axis(self, name: str) -> int | None:
-        """Any: blocks stay as they are."""
         return None
 
     def orders(self, call: Call) -> dict[str, Order | None]:

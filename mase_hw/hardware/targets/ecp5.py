@@ -66,7 +66,6 @@ class Ecp5(RoutableTarget):
     constraints = ("--lpf", "{}")
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
 
     def mend(self, netlist: Record) -> bool:
@@ -76,7 +75,6 @@ class Ecp5(RoutableTarget):
         return any(changes)
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         size = part.device.removeprefix("LFE5U-").removesuffix("F").lower()
         return [f"--{size}k", "--speed", part.speed, "--package", part.package]
 
@@ -85,13 +83,10 @@ class Ecp5(RoutableTarget):
         return pin_names(self.distribution, f"ECP5/{part.device}", part.package)
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return located(port, pin)
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--textcfg", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-ecppack", ["--compress", str(layout), str(bitstream)]

@@ -74,7 +74,6 @@ class Gowin(RoutableTarget):
     note = "nextpnr knows no delay of Gowin's multipliers: paths through them are longer"
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command, without pins."""
         family = _FAMILIES[part.device if part else self.device][:4].lower()
         return f"synth_gowin -family {family} -noiopads{'' if dsp else ' -nodsp'}"
 
@@ -83,19 +82,15 @@ class Gowin(RoutableTarget):
         return ["iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O"]
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", part.device, "--vopt", f"family={_FAMILIES[part.device]}"]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return what the wrapper with few pins needs."""
         return list(_PINS[part.device])
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f'IO_LOC "{port}" {pin};\n'
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--write", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:

@@ -66,24 +66,19 @@ class Ice40(RoutableTarget):
     free_pins = ("--pcf-allow-unconstrained",)
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         device = part.device if part else self.device
         kind = {"H": "hx", "L": "lp", "U": "u"}[device[0]]
         multipliers = " -dsp" if dsp and device in _ULTRA_PLUS else ""
         return f"synth_ice40 -device {kind}{multipliers}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return [f"--{part.device.lower()}", "--package", part.package]
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f"set_io {port} {pin}\n"
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--asc", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-icepack", [str(layout), str(bitstream)]

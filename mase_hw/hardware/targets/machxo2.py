@@ -51,12 +51,10 @@ class Machxo2(RoutableTarget):
     free_pins = ("--lpf-allow-unconstrained",)
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         device = part.device if part else self.device
         return f"synth_lattice -family {'xo3' if device.startswith('LCMXO3') else 'xo2'}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", f"{part.device}-{part.speed}{part.package}C"]
 
     def pin_names(self, part: Part) -> list[str]:
@@ -67,11 +65,9 @@ class Machxo2(RoutableTarget):
         return pin_names(self.distribution, folder, _PACKAGES[part.package])
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return located(port, pin)
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--textcfg", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:

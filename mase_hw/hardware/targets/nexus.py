@@ -71,15 +71,12 @@ class Nexus(RoutableTarget):
         return f"synth_nexus{'' if part else ' -noiopad'}{'' if dsp else ' -nodsp'}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", f"{part.device}-{part.speed}{part.package}C"]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return what the wrapper with few pins needs."""
         return ["L13", "G19", "E17"]
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f"ldc_set_location -site {{{pin}}} [get_ports {port}]\n"
 
     def mend(self, netlist: Record) -> bool:
@@ -108,9 +105,7 @@ class Nexus(RoutableTarget):
         return mended
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--fasm", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-prjoxide", ["pack", str(layout), str(bitstream)]

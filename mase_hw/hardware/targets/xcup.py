@@ -44,7 +44,6 @@ class Xcup(Target):
     free = frozenset({"MUXF7", "MUXF8", "MUXF9", "BUFG", "GND", "VCC"})
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command, without pins."""
         pins = "-noiopad -noclkbuf"
         return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
 

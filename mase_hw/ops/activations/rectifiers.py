@@ -73,7 +73,6 @@ class Threshold(Unary):
         return math.where(x > attributes["threshold"], x, attributes["value"] + 0 * x)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         return (attributes["threshold"],)
 
 
@@ -88,7 +87,6 @@ class RReLU(Composite):
         return [aten.leaky_relu.default(operands["data_in_0"], slope)]
 
     def examples(self) -> list[Example]:
-        """Bounds of one's own."""
         return [(nn.RReLU(0.1, 0.4), (example_values(3, 7),))]
 
 
@@ -104,7 +102,6 @@ class Softplus(Unary):
         return math.where(linear, x, math.softplus(x * beta) / beta)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         return (attributes.get("threshold", 20.0) / attributes.get("beta", 1.0),)
 
 

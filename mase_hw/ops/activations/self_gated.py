@@ -50,5 +50,4 @@ class Hardswish(Unary):
         return x * math.clip(x + 3, 0.0, 6.0) / 6
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         return (-3.0, 3.0)

@@ -21,7 +21,6 @@ class Softshrink(Unary):
         return x - math.clip(x, -lambd, lambd)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         lambd = attributes.get("lambd", 0.5)
         return (-lambd, lambd)
 
@@ -38,7 +37,6 @@ class Hardshrink(Unary, Borrowed):
         return math.where(abs(x) > attributes.get("lambd", 0.5), x, 0 * x)
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         lambd = attributes.get("lambd", 0.5)
         return (-lambd, lambd)
 

@@ -39,7 +39,6 @@ class Hardsigmoid(Unary):
         return math.clip(x + 3, 0.0, 6.0) / 6
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where the pieces meet."""
         return (-3.0, 3.0)
 
 

@@ -35,11 +35,9 @@ class Add(Binary, Commutative, Rewritten, Summing):
         return [_combined(self.operation, first, scaled)]
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """One element of each."""
         return [(dict.fromkeys(call.streams, 1), 1)]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return first + second
 
 

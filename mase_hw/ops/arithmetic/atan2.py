@@ -39,5 +39,4 @@ class Atan2(Composite):
         return [angle]
 
     def examples(self) -> list[Example]:
-        """Vectors in all quarters."""
         return [(Apply(torch.atan2), (example_values(3, 6), example_values(3, 6, seed=1)))]

@@ -23,7 +23,6 @@ class ClampTensor(Composite):
     )
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is bounded."""
         made = operands["data_in_0"]
         for name, bound in (("min", aten.maximum.default), ("max", aten.minimum.default)):
             if name in operands:

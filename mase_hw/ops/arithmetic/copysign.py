@@ -19,7 +19,6 @@ class CopySign(Composite):
     targets = ("aten.copysign.Tensor", "aten.copysign.Scalar")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is chosen."""
         size, sign = aten.abs.default(operands["data_in_0"]), operands["data_in_1"]
         return [aten.where.self(aten.lt.Scalar(sign, 0), aten.neg.default(size), size)]
 

@@ -20,7 +20,6 @@ class Sub(Add):
     opposite = "add"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return first - second
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:

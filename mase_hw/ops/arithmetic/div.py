@@ -89,7 +89,6 @@ class Div(Operator, Elementwise, Rewritten):
         return found or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         fraction = fixed(call.operands["data_in_0"]).frac_width + self._shift(call)
         sign = -1 if call.attributes["divisor"] < 0 else 1
         result = call.result.quantized
@@ -107,7 +106,6 @@ class Div(Operator, Elementwise, Rewritten):
         return math.frexp(abs(call.attributes["divisor"]))[1] - 1
 
     def examples(self) -> list[Example]:
-        """By 4, and by -1/2."""
         return [
             (Apply(lambda x: x / 4), (example_values(3, 5),)),
             (Apply(lambda x: torch.div(x, -0.5)), (example_values(3, 5),)),

@@ -25,11 +25,9 @@ class Maximum(Binary, Selecting, Commutative):
     operation = "maximum"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return torch.maximum(first, second)
 
     def examples(self) -> list[Example]:
-        """Two streams, equal or not, and constants; torch takes no Python number."""
         return super().examples()[:-1]
 
 
@@ -47,9 +45,7 @@ class Minimum(Binary, Selecting, Commutative):
     operation = "minimum"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return torch.minimum(first, second)
 
     def examples(self) -> list[Example]:
-        """Two streams, equal or not, and constants; torch takes no Python number."""
         return super().examples()[:-1]

@@ -24,7 +24,6 @@ class Lerp(Composite):
         return [aten.add.Tensor(start, aten.mul.Tensor(aten.sub.Tensor(end, start), weight))]
 
     def examples(self) -> list[Example]:
-        """A number, and a stream."""
         values, others = example_values(2, 5), example_values(2, 5, seed=1)
         return [
             (Apply(lambda x, y: torch.lerp(x, y, 0.25)), (values, others)),

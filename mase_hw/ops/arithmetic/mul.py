@@ -21,7 +21,6 @@ class Mul(Binary, Commutative, Borrowed, Foldable):
     also_for = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return first * second
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:

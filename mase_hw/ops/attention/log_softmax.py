@@ -33,7 +33,6 @@ class LogSoftmax(Composite):
         return [aten.sub.Tensor(data, whole)]
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one."""
         return [
             (Apply(lambda x: torch.log_softmax(x, -1)), (example_values(3, 2, 7),)),
             (Apply(lambda x: torch.log_softmax(x, 1)), (example_values(3, 5, 2),)),

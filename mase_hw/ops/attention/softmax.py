@@ -175,7 +175,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dim, arithmetic = self.dim(call), self._arithmetic(call)
         mask = self._mask(call)
 

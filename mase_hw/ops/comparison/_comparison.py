@@ -35,7 +35,6 @@ class Comparison(Binary, Selecting):
     relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where the relation holds."""
         return type(self).relation(first, second)
 
     def operand_format(self, call: Call, name: str) -> Format | None:

@@ -22,7 +22,6 @@ class MaskPair(Composite):
         """Return the truth that two truths give."""
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse the bits of whole numbers."""
         if not _is_mask(call):
             return ["it combines the bits of whole numbers; only masks have hardware"]
         return super().problems(call)
@@ -63,7 +62,6 @@ class Quantifier(Composite):
         return [self.reduced(data, dims, keeps)]
 
     def examples(self) -> list[Example]:
-        """A mask, and numbers."""
         holds = type(self).function
         return [
             (

@@ -19,13 +19,11 @@ class Heaviside(Composite):
     targets = ("aten.heaviside.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is chosen."""
         data, middle = operands["data_in_0"], operands["values"]
         above = aten.where.Scalar(aten.gt.Scalar(data, 0), 1.0, 0.0)
         return [aten.where.self(aten.eq.Scalar(data, 0), middle, above)]
 
     def examples(self) -> list[Example]:
-        """A constant, and a stream."""
         values = example_values(2, 5).relu() - example_values(2, 5, seed=1).relu()
         return [
             (Apply(torch.heaviside, torch.tensor(0.5)), (values,)),

@@ -24,7 +24,6 @@ class LogicalAnd(MaskPair):
     )
 
     def combined(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the smaller one."""
         return aten.minimum.default(first, second)
 
 
@@ -39,7 +38,6 @@ class LogicalOr(MaskPair):
     )
 
     def combined(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the larger one."""
         return aten.maximum.default(first, second)
 
 
@@ -54,7 +52,6 @@ class LogicalXor(MaskPair):
     )
 
     def combined(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where they differ."""
         return aten.ne.Tensor(first, second)
 
 
@@ -65,7 +62,6 @@ class LogicalNot(Composite):
     targets = ("aten.logical_not.default", "aten.bitwise_not.default")
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse the bits of whole numbers."""
         if call.result.dtype != "bool":
             return ["the bits of whole numbers are turned; only masks have hardware"]
         return super().problems(call)

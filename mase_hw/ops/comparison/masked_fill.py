@@ -28,7 +28,6 @@ class MaskedFill(Composite):
     }
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a number without end."""
         value = call.constants.get("value")
         if value is not None and not math.isfinite(float(value)):
             return [f"it fills with {float(value)}; give the least number that counts instead"]

@@ -72,7 +72,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return found or self._illegal(call) or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
-        """Return what its arithmetic says."""
         return self._product(call).notes()
 
     def _illegal(self, call: Call) -> list[str]:
@@ -88,7 +87,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return []
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes, exact sums that are rounded once."""
         product, gather = self._product(call), Gather(*self.axes(call))
         groups, shape = int(call.attributes["groups"]), call.result.shape[1:]
         if isinstance(product, GROUPED):
@@ -114,7 +112,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return compute_rows
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -122,7 +119,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return [[("data_in_0", 0), ("data_out_0", 0)]] if self._separate(call) else []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One pixel at a time."""
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
@@ -176,11 +172,9 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return Window(rows, columns, tiles, tiles // groups, out_tiles // groups, elements)
 
     def repeats(self, call: Call) -> dict[str, int]:
-        """Every position takes all weights."""
         return {"weight": call.result.elements // call.result.shape[1]}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * int(np.prod(self._filter_shape(call)))
 
     @staticmethod

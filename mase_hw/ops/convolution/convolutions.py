@@ -81,7 +81,6 @@ class Conv3d(Composite):
     targets = ("aten.conv3d.default", "aten.conv3d.padding")
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension and weights that stream."""
         return convolution_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

@@ -21,7 +21,6 @@ class Fold(Composite):
     targets = ("aten.col2im.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         if len(call.operands["data_in_0"].shape) != 3:
             return [no_batch(3)]
         return super().problems(call)

@@ -36,7 +36,6 @@ class Sliding(Composite):
         return [aten.stack.default(parts, -1)]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse windows of inferences."""
         if int(call.attributes["dimension"]) % len(call.operands["data_in_0"].shape) == 0:
             return ["its windows lie along dimension 0, the batch; name another dimension"]
         return super().problems(call)

@@ -52,7 +52,6 @@ class ConvTranspose2d(Convolution):
         return apart.transpose(1, 2).flatten(0, 1)
 
     def examples(self) -> list[Example]:
-        """Stride with output padding; groups."""
         return [
             (
                 nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
@@ -99,7 +98,6 @@ class ConvTranspose3d(Composite):
     targets = ("aten.conv_transpose3d.input",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension and weights that stream."""
         return convolution_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

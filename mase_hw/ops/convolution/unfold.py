@@ -20,7 +20,6 @@ class Unfold(Composite):
     targets = ("aten.im2col.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         if len(call.operands["data_in_0"].shape) != 4:
             return [no_batch(4)]
         return super().problems(call)
@@ -54,7 +53,6 @@ class Unfold(Composite):
         return [aten.reshape.default(stacked, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Stride, padding and dilation."""
         return [
             (nn.Unfold(2), (example_values(2, 2, 3, 4),)),
             (nn.Unfold((2, 3), (2, 1), 1, stride=2), (example_values(2, 1, 4, 5),)),

@@ -44,7 +44,6 @@ class Step(Operator, Elementwise):
         return super().problems(call)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         data, whole, result = fixed(call.operands["data_in_0"]), _whole(self, call), call.result
         sign = -1 if self.negates else 1
 
@@ -66,7 +65,6 @@ class Step(Operator, Elementwise):
         return net.netlist(data_out_0=net.add(second, data_in_0=made))
 
     def examples(self) -> list[Example]:
-        """Numbers of both signs."""
         target: Any = torch_target(self.targets[0])
         return [(Apply(lambda x: target(x * 3.0)), (example_values(3, 11),))]
 

@@ -61,7 +61,6 @@ class BasePower(Unary):
         return math.power(float(attributes["self"]), x)
 
     def examples(self) -> list[Example]:
-        """Powers of two numbers."""
         values = example_values(3, 11)
         return [
             (Apply(lambda x: torch.pow(2.0, x)), (values,)),

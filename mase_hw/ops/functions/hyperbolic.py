@@ -51,7 +51,6 @@ class Acosh(Unary):
         return math.log(x + math.sqrt(x * x - 1))
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=1.0)
 
 
@@ -65,5 +64,4 @@ class Atanh(Unary):
         return (math.log1p(x) - math.log1p(-x)) / 2
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=-1.0, high=1.0, poles={-1.0: -inf, 1.0: inf})

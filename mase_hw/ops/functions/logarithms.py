@@ -20,7 +20,6 @@ class Log(Unary):
         return math.log(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(low=0.0, poles={0.0: -inf})
 
 
@@ -34,7 +33,6 @@ class Log2(Unary):
         return math.log2(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(low=0.0, poles={0.0: -inf})
 
 
@@ -48,7 +46,6 @@ class Log10(Unary):
         return math.log10(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(low=0.0, poles={0.0: -inf})
 
 
@@ -62,7 +59,6 @@ class Log1p(Unary):
         return math.log1p(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(low=-1.0, poles={-1.0: -inf})
 
 
@@ -78,11 +74,9 @@ class Logit(Unary):
         return math.log(inside) - math.log1p(-inside)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=0.0, high=1.0, poles={} if _bound(attributes) else {0.0: -inf, 1.0: inf})
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where it becomes constant."""
         eps = _bound(attributes)
         return (eps, 1.0 - eps) if eps else ()
 

@@ -50,7 +50,6 @@ class Pow(Unary):
         return 1 / power if exponent < 0 else power
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         exponent = attributes["exponent"]
         low = -inf if exponent == int(exponent) else 0.0
         return Domain(low, poles={0.0: inf} if exponent < 0 else {})
@@ -90,7 +89,6 @@ class Sqrt(Unary):
         return math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=0.0)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
@@ -107,7 +105,6 @@ class Rsqrt(Unary):
         return 1 / math.sqrt(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(low=0.0, poles={0.0: inf})
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
@@ -126,7 +123,6 @@ class Reciprocal(Unary):
         return 1 / x
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined, and its pole."""
         return Domain(poles={0.0: inf})
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:

@@ -45,5 +45,4 @@ class Sign(Composite):
         return [aten.where.ScalarSelf(aten.gt.Scalar(data, 0), 1.0, negative)]
 
     def examples(self) -> list[Example]:
-        """Numbers and a zero."""
         return [(Apply(lambda x: torch.sign(x.relu() - 0.5)), (example_values(3, 7),))]

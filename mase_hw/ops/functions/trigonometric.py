@@ -59,7 +59,6 @@ class Asin(Unary):
         return math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=-1.0, high=1.0)
 
 
@@ -73,7 +72,6 @@ class Acos(Unary):
         return math.pi / 2 - math.asin(x)
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where it is defined."""
         return Domain(low=-1.0, high=1.0)
 
 

@@ -62,6 +62,5 @@ class Round(Step, Rewritten):
         return [aten.mul.Tensor(aten.round.default(scaled), 1.0 / scale)]
 
     def examples(self) -> list[Example]:
-        """Numbers of both signs; tenths."""
         tenths = Apply(lambda x: torch.round(x, decimals=1))
         return [*super().examples(), (tenths, (example_values(2, 5),))]

@@ -20,7 +20,6 @@ class Broadcast(Expand):
     role = "broadcast"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """As it was made."""
         return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}
 
     def examples(self) -> list[Example]:

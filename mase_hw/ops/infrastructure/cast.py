@@ -92,7 +92,6 @@ class Cast(Operator, Elementwise, Ordered):
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
 

@@ -44,7 +44,6 @@ class Collect(Moves, Ordered, Tiled):
     shares_format = True
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         return lambda *codes: torch.stack(codes, 1)
 
     def compute(
@@ -55,15 +54,12 @@ class Collect(Moves, Ordered, Tiled):
         return torch.stack(members, 1)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Torch's own, in which the parts lie one behind the other."""
         return dict.fromkeys([*call.streams, *call.results])
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         return [[(name, 0) for name in (*call.streams, *call.results)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
     def hardware(self, call: Call) -> Netlist:

@@ -33,7 +33,6 @@ class Dropout(Wire, Removable):
         return bool(call.attributes["p"] > 0)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse dropout that drops."""
         found = super().problems(call)
         if not self.is_identity(call):
             found.append("dropout while training has no hardware: capture in evaluation mode")

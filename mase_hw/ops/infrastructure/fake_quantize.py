@@ -119,7 +119,6 @@ class FakeQuantize(Cast, Numeric):
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:
-        """Codes around a zero point."""
         target = torch.ops.mase.fake_quantize.default
         module = Apply(lambda x: target(x, [0.03], [5], 0, -128, 127))
         return [(module, (example_values(3, 11),))]

@@ -83,12 +83,10 @@ class FloatOrder(Operator, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return places, or floats."""
         given = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
         return _placed(operands["data_in_0"], *given)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         width, back = int(call.attributes["width"]), bool(call.attributes["back"])
         return lambda codes: (floats_at if back else places_of)(codes, width)
 
@@ -96,11 +94,9 @@ class FloatOrder(Operator, Numeric):
         return one_cell(call, FloatOrderCell(*fields(call), beats=call.result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
     def examples(self) -> list[Example]:
-        """To places and back."""
         target = torch.ops.mase.float_order.default
 
         def there_and_back(x: Tensor) -> Tensor:

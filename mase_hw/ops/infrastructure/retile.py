@@ -21,7 +21,6 @@ class Retile(Layout, Tiled, Ordered):
     role = "retile"
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Return the tensor itself."""
         return tensor
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:

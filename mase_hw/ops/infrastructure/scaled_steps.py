@@ -77,7 +77,6 @@ class ScaledSteps(Operator, Numeric):
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         if call.attributes["back"]:
             unit = result.unscaled()
@@ -92,7 +91,6 @@ class ScaledSteps(Operator, Numeric):
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=call.result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
     def examples(self) -> list[Example]:

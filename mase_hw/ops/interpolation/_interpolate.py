@@ -30,7 +30,6 @@ class Interpolation(Composite):
     dimensions: ClassVar[int]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank != self.dimensions + 2:
             return [no_batch(self.dimensions + 2)]

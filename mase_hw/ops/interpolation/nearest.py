@@ -24,7 +24,6 @@ class UpsampleNearest2d(GatherRows, Ordered):
     mode = "nearest"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -63,7 +62,6 @@ class UpsampleNearest1d(UpsampleNearest2d):
     targets = ("aten.upsample_nearest1d.vec",)
 
     def examples(self) -> list[Example]:
-        """Three times as long."""
         return [(nn.Upsample(scale_factor=3), (example_values(2, 3, 4),))]
 
 

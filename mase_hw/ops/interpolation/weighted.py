@@ -17,7 +17,6 @@ class UpsampleLinear1d(Interpolation):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        """Factors, and sizes with corners that stay."""
         return [
             (nn.Upsample(scale_factor=2, mode="linear"), (example_values(2, 3, 4),)),
         ]
@@ -32,7 +31,6 @@ class UpsampleBilinear2d(Interpolation):
     dimensions = 2
 
     def examples(self) -> list[Example]:
-        """Factors, and sizes with corners that stay."""
         return [
             (nn.Upsample(scale_factor=2, mode="bilinear"), (example_values(2, 2, 3, 2),)),
             (
@@ -51,7 +49,6 @@ class UpsampleTrilinear3d(Interpolation):
     dimensions = 3
 
     def examples(self) -> list[Example]:
-        """Factors, and sizes with corners that stay."""
         return [
             (nn.Upsample(scale_factor=2, mode="trilinear"), (example_values(2, 1, 2, 2, 3),)),
         ]
@@ -66,7 +63,6 @@ class UpsampleBicubic2d(Interpolation):
     dimensions = 2
 
     def examples(self) -> list[Example]:
-        """Factors, and sizes with corners that stay."""
         return [
             (nn.Upsample(scale_factor=(2, 1.5), mode="bicubic"), (example_values(2, 1, 3, 4),)),
         ]

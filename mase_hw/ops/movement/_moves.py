@@ -31,7 +31,6 @@ class Wire(Moves):
         return Netlist.wire(call.ports)
 
     def block_axis(self, name: str) -> int | None:
-        """Any: blocks stay as they are."""
         return None
 
     def problems(self, call: Call) -> list[str]:

@@ -88,7 +88,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dim, streams = self.dim(call), list(call.streams)
         constants = {name: call.constant_codes(name) for name in call.constants}
 
@@ -115,7 +114,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return {name: Order.permuted(spec.shape, axes) for name, spec in specs.items()}
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
     def _constants(self, call: Call) -> dict[str, TensorSpec]:

@@ -18,7 +18,6 @@ class Diagonal(Composite):
     targets = ("aten.diagonal.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to mix inferences."""
         if 0 in _dims(call):
             return ["it takes dimension 0, the batch; name dim1 and dim2"]
         return super().problems(call)

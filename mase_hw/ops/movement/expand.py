@@ -49,7 +49,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to repeat inferences."""
         found = super().problems(call)
         data, result = call.operands["data_in_0"].shape, call.result.shape
         if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
@@ -57,7 +56,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         data, result = call.operands["data_in_0"].shape, call.result.shape
         aligned = (1,) * (len(result) - len(data)) + data
 

@@ -25,7 +25,6 @@ class Index(Composite):
         return _refusal(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is selected."""
         if _refusal(call):
             return None
         if "data_in_0" in call.constants:

@@ -34,6 +34,5 @@ class OneHot(Composite):
         return [aten._to_copy.default(ones, dtype=torch.int64)]
 
     def examples(self) -> list[Example]:
-        """Numbers that become real."""
         numbers = torch.randint(0, 5, (2, 3), generator=torch.Generator().manual_seed(0))
         return [(Apply(lambda x: one_hot(x, 5).float() * 0.5), (numbers,))]

@@ -93,7 +93,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return 3 <= rank <= 4 and not any(self._amounts(call)[2 * (rank - 2) :])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def fill(self, call: Call) -> int:

@@ -32,7 +32,6 @@ class Reshape(Layout, Ordered):
         return tensor.reshape(-1, *call.result.shape[1:])
 
     def examples(self) -> list[Example]:
-        """Rows split and joined."""
         return [
             (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
             (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),

@@ -25,13 +25,11 @@ class RowsLike(Composite):
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what is computed."""
         if list(call.constants) != ["data_in_0"]:
             return ["what it repeats for every row is computed; only constants are repeated"]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return a sum with zeros."""
         if list(call.constants) != ["data_in_0"]:
             return None
         shape = call.operands["data_in_0"].shape

@@ -14,12 +14,10 @@ class Select(Crop):
     keeps_dimension = False
 
     def indices(self, call: Call) -> range:
-        """Return the index that stays."""
         index = int(call.attributes["index"]) % call.operands["data_in_0"].shape[self.dim(call)]
         return range(index, index + 1)
 
     def examples(self) -> list[Example]:
-        """The last row; one lane."""
         return [
             (Apply(lambda x: x[:, -1]), (example_values(2, 3, 5),)),
             (Apply(lambda x: x[:, :, 1]), (example_values(2, 4, 3),)),

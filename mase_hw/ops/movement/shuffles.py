@@ -16,11 +16,9 @@ class PixelShuffle(Layout):
     targets = ("aten.pixel_shuffle.default",)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Move the elements of every inference."""
         return torch.pixel_shuffle(tensor, int(call.attributes["upscale_factor"]))
 
     def examples(self) -> list[Example]:
-        """Two images for each inference."""
         return [
             (nn.PixelShuffle(2), (example_values(2, 8, 2, 3),)),
         ]
@@ -33,7 +31,6 @@ class PixelUnshuffle(Layout):
     targets = ("aten.pixel_unshuffle.default",)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Move the elements of every inference."""
         return torch.pixel_unshuffle(tensor, int(call.attributes["downscale_factor"]))
 
     def examples(self) -> list[Example]:
@@ -52,7 +49,6 @@ class ChannelShuffle(Layout):
     )
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Move the elements of every inference."""
         groups = int(call.attributes["groups"])
         apart = tensor.reshape(len(tensor), groups, -1, *tensor.shape[2:])
         return apart.transpose(1, 2).flatten(1, 2)

@@ -14,7 +14,6 @@ class Slice(Crop, Removable):
     targets = ("aten.slice.Tensor", "aten.narrow.default")
 
     def indices(self, call: Call) -> range:
-        """Return the indices that stay."""
         given, size = call.attributes, call.operands["data_in_0"].shape[self.dim(call)]
         if "length" in given:
             start = int(given["start"]) % size
@@ -22,7 +21,6 @@ class Slice(Crop, Removable):
         return range(*slice(given["start"], given["end"], given["step"]).indices(size))
 
     def is_identity(self, call: Call) -> bool:
-        """Return true when everything stays."""
         return call.operands["data_in_0"].shape == call.result.shape
 
     def examples(self) -> list[Example]:

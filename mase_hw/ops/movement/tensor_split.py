@@ -26,7 +26,6 @@ class TensorSplit(Composite):
     )
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """Slice at the pieces' ends."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         ends = list(accumulate(spec.shape[dim] for spec in call.results.values()))
         return [

@@ -15,15 +15,12 @@ class Flip(Layout):
     targets = ("aten.flip.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to move inferences."""
         return super().problems(call) + self.batch_problems(call)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Move the elements of every inference."""
         return tensor.flip([int(dim) for dim in call.attributes["dims"]])
 
     def examples(self) -> list[Example]:
-        """A row; channels and columns."""
         return [
             (Apply(lambda x: x.flip(-1)), (example_values(2, 3, 5),)),
             (Apply(lambda x: x.flip([1, 3])), (example_values(2, 3, 2, 4),)),
@@ -37,15 +34,12 @@ class Roll(Layout):
     targets = ("aten.roll.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to move inferences."""
         return super().problems(call) + self.batch_problems(call)
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Move the elements of every inference."""
         return tensor.roll(call.attributes["shifts"], [int(dim) for dim in call.attributes["dims"]])
 
     def examples(self) -> list[Example]:
-        """A row; two dimensions."""
         return [
             (Apply(lambda x: x.roll(2, -1)), (example_values(2, 3, 5),)),
             (Apply(lambda x: x.roll((1, -1), (1, 2))), (example_values(2, 3, 4, 2),)),

@@ -22,7 +22,6 @@ class Unbind(Composite):
         return [aten.select.int(data, dim, index) for index in range(len(call.results))]
 
     def examples(self) -> list[Example]:
-        """The sum of three rows."""
         return [(Apply(lambda x: _sum(x.unbind(1))), (example_values(2, 3, 4),))]
 
 

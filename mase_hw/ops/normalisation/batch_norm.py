@@ -106,7 +106,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Scale and shift every channel."""
         data = operands["data_in_0"]
         shape = (1, -1, *[1] * (data.dim() - 2))
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)

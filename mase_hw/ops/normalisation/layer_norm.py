@@ -29,7 +29,6 @@ class LayerNorm(RowNorm):
         return float(call.attributes.get("eps", 1e-5))
 
     def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
-        """Return the call on other operands."""
         return aten.layer_norm.default(
             operands["data_in_0"],
             size,

@@ -42,7 +42,6 @@ class RMSNorm(RowNorm, Recognized):
         return torch.finfo(dtype).eps
 
     def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
-        """Return the call on other operands."""
         weight = operands.get("weight")
         return aten.rms_norm.default(operands["data_in_0"], size, weight, self.epsilon(call))
 

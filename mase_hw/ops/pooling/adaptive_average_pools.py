@@ -20,12 +20,10 @@ class AdaptiveAvgPool2d(AdaptivePool):
     dimensions = 2
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
-        """The pixels of every window."""
         rows, columns = self.axes(call)
         return (rows.indices >= 0).sum(1).tolist(), (columns.indices >= 0).sum(1).tolist()
 
     def examples(self) -> list[Example]:
-        """One window, and windows of different sizes."""
         return [
             (nn.AdaptiveAvgPool2d(1), (example_values(2, 5, 3, 4),)),
             (nn.AdaptiveAvgPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
@@ -40,7 +38,6 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        """Windows of different sizes."""
         return [(nn.AdaptiveAvgPool1d(3), (example_values(2, 3, 7),))]
 
 
@@ -51,14 +48,12 @@ class AdaptiveAvgPool3d(Pool3d):
     targets = ("aten.adaptive_avg_pool3d.default",)
 
     def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        """Share the image out."""
         result = call.result.shape
         frame = result[3] * result[4]
         size = [result[2 + dim] if dim is not None else frame for dim in dims]
         return aten.adaptive_avg_pool2d.default(image, size)
 
     def examples(self) -> list[Example]:
-        """One window, and windows of different sizes."""
         return [
             (nn.AdaptiveAvgPool3d(1), (example_values(2, 3, 2, 3, 2),)),
             (nn.AdaptiveAvgPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),

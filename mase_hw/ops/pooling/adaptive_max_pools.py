@@ -38,7 +38,6 @@ class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
         return with_places(torch_target(self.targets[0]), call, operands["data_in_0"])
 
     def examples(self) -> list[Example]:
-        """One window, and windows of different sizes."""
         return [
             (nn.AdaptiveMaxPool2d(1), (example_values(2, 5, 3, 4),)),
             (nn.AdaptiveMaxPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
@@ -70,7 +69,6 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        """Windows of different sizes."""
         return [(nn.AdaptiveMaxPool1d(3), (example_values(2, 3, 7),))]
 
 
@@ -89,14 +87,12 @@ class AdaptiveMaxPool3d(Pool3d):
         return with_places(lambda *_: found[0], call, data)
 
     def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        """Share the image out."""
         result = call.result.shape
         frame = result[3] * result[4]
         size = [result[2 + dim] if dim is not None else frame for dim in dims]
         return torch_target("mase.adaptive_max_pool2d.default")(image, size)
 
     def examples(self) -> list[Example]:
-        """One window, and windows of different sizes."""
         return [
             (nn.AdaptiveMaxPool3d(1), (example_values(2, 3, 2, 3, 2),)),
             (nn.AdaptiveMaxPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),

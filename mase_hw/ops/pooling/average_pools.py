@@ -40,7 +40,6 @@ class AvgPool2d(SlidingPool):
         return cut[0], cut[1]
 
     def examples(self) -> list[Example]:
-        """Padding that is not counted; a divisor of one's own."""
         return [
             (
                 nn.AvgPool2d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),
@@ -83,7 +82,6 @@ class AvgPool3d(Pool3d):
         )
 
     def examples(self) -> list[Example]:
-        """Padding that is not counted; a divisor of one's own."""
         return [
             (
                 nn.AvgPool3d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),

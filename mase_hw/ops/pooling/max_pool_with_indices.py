@@ -27,7 +27,6 @@ class MaxPoolWithIndices(Composite):
     )
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank < 3 or rank - 2 != self._dimensions(call):
             return [no_batch(self._dimensions(call) + 2)]

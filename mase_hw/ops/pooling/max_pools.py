@@ -23,7 +23,6 @@ class MaxPool2d(SlidingPool, Selecting, Numeric):
     keeps_format = True
 
     def examples(self) -> list[Example]:
-        """Windows apart; windows that overlap, with padding and a rounded-up size."""
         return [
             (nn.MaxPool2d(2), (example_values(2, 3, 4, 6),)),
             (nn.MaxPool2d(3, 2, padding=1, ceil_mode=True), (example_values(2, 5, 4, 5),)),
@@ -48,7 +47,6 @@ class MaxPool3d(Pool3d):
     targets = ("aten.max_pool3d.default",)
 
     def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        """Return the largest pixels."""
         return aten.max_pool2d.default(
             image,
             self.given(call, "kernel_size", dims, 1),
@@ -59,7 +57,6 @@ class MaxPool3d(Pool3d):
         )
 
     def examples(self) -> list[Example]:
-        """Windows apart; windows that overlap, with padding and a rounded-up size."""
         return [
             (nn.MaxPool3d(2), (example_values(2, 2, 2, 4, 2),)),
             (

@@ -61,7 +61,6 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> places."""
         axes, shape = self.axes(call), call.result.shape
         gather = Gather(*axes, fill=fixed(call.operands["data_in_0"]).minimum_code - 1)
         sizes = call.operands["data_in_0"].shape[2:]

@@ -42,7 +42,6 @@ class Addmm(ConstantProduct):
     }
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no linear layer."""
         return matrix_refusals(call) if _factors(call) else []
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:

@@ -25,7 +25,6 @@ class Bilinear(Composite):
     }
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse weights that stream."""
         if not {"weight", "bias"} & set(call.operands) <= set(call.constants):
             return ["weight or bias is computed by the model; only constants are legal"]
         return super().problems(call)

@@ -36,7 +36,6 @@ class GroupedProduct(ConstantProduct):
     }
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no linear layer."""
         shapes = [len(spec.shape) for spec in call.operands.values()]
         if set(call.operands) != {"data_in_0", "data_in_1", "ends"} or shapes != [2, 3, 1]:
             return ["its operands are other than rows, a matrix for each group, and their ends"]
@@ -53,7 +52,6 @@ class GroupedProduct(ConstantProduct):
         return grouped(operands["data_in_0"], weight, operands["ends"])
 
     def examples(self) -> list[Example]:
-        """One group, which has hardware."""
         import transformers.integrations.moe  # noqa: F401
 
         def alone(x: Tensor, weight: Tensor) -> Tensor:

@@ -51,7 +51,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         return found or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
-        """Return what its arithmetic says."""
         return [] if "ends" in call.operands else self._product(call).notes()
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -67,7 +66,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         return [aten.squeeze.dim(row, -1)]
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes, exact sums that are rounded once."""
         product = self._product(call)
         sums = product.sums()
 
@@ -126,7 +124,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         return {"weight": data.leading * data.tiles[0]}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].size[1]
 
     @staticmethod

@@ -57,7 +57,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return super().problems(call) or StreamProduct(call).problems()
 
     def reference(self, call: Call) -> Reference:
-        """Return codes, codes -> codes."""
         return StreamProduct(call).reference()
 
     def hardware(self, call: Call) -> Netlist:
@@ -65,7 +64,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return StreamProduct(call).hardware()
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of exact sums."""
         return StreamProduct(call).exact_result()
 
     def orders(self, call: Call) -> dict[str, Order | None]:
@@ -87,7 +85,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].shape[-1]
 
     def examples(self) -> list[Example]:

@@ -73,7 +73,6 @@ class Reduction(Operator, Ordered, Tiled):
         return run
 
     def operations(self, call: Call) -> int:
-        """One for each element."""
         return call.operands["data_in_0"].elements
 
 
@@ -97,7 +96,6 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing):
         return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dims, quotient = self.dims(call), self._quotient(call)
         shape = call.result.shape
 

@@ -35,10 +35,8 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         return dict.fromkeys(("data_in_0", "data_out_0"), Order.permuted(data.shape, inner))
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         names = [*call.streams, "data_out_0"]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, "data_out_0")}

@@ -32,7 +32,6 @@ class Argmax(Reduction, Selecting, Numeric):
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> indices."""
         (dim,) = self.dims(call)
         shape = call.result.shape
 
@@ -55,7 +54,6 @@ class Argmax(Reduction, Selecting, Numeric):
         return Netlist.single(call.ports, cell)
 
     def examples(self) -> list[Example]:
-        """Over lanes, and over rows."""
         return [
             (Apply(lambda x: x.argmax(1)), (example_values(2, 10),)),
             (Apply(lambda x: x.argmax(1, keepdim=True)), (example_values(2, 3, 4),)),

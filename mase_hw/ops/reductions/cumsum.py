@@ -22,7 +22,6 @@ class Cumsum(Composite):
     targets = ("aten.cumsum.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to sum inferences."""
         if self._dim(call) == 0:
             return ["it sums along dimension 0, the batch; name another dimension"]
         return super().problems(call)

@@ -39,7 +39,6 @@ class Amin(Composite):
     targets = ("aten.amin.default", "aten.min.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """Negate before and behind."""
         dims, keeps = list(call.attributes["dim"] or ()), bool(call.attributes["keepdim"])
         return [
             aten.neg.default(
@@ -48,7 +47,6 @@ class Amin(Composite):
         ]
 
     def examples(self) -> list[Example]:
-        """Over lanes, and over rows."""
         return [
             (Apply(lambda x: x.amin(-1)), (example_values(2, 3, 7),)),
             (Apply(lambda x: x.amin(1, keepdim=True)), (example_values(2, 3, 4),)),
@@ -98,7 +96,7 @@ class Min(Composite):
 
 
 class Argmin(Composite):
-    """Index of the smallest element of a dimension (torch.argmin): where the negative is largest."""
+    """Index of the smallest of a dimension (torch.argmin): where the negative is largest."""
 
     name = "argmin"
     targets = ("aten.argmin.default",)

@@ -59,7 +59,6 @@ class LogSum(Reduction, Numeric):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         exponential, logarithm = (
             operator.reference(part)
             for operator, part in (self._exponential(call), self._logarithm(call))

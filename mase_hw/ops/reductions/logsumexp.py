@@ -29,7 +29,6 @@ class LogSumExp(Composite):
         return [found if kept else aten.reshape.default(found, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one."""
         return [
             (Apply(lambda x: torch.logsumexp(x, -1)), (example_values(3, 2, 7),)),
             (Apply(lambda x: torch.logsumexp(x, 1, keepdim=True)), (example_values(3, 5, 2),)),

@@ -18,7 +18,6 @@ class Prod(Composite):
     targets = ("aten.prod.dim_int",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to mix inferences."""
         if int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape) == 0:
             return ["it reduces dimension 0, the batch; name another dimension"]
         return super().problems(call)

@@ -59,12 +59,10 @@ class KthValue(Ranked):
     targets = ("aten.kthvalue.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the element and its index."""
         place = int(call.attributes["k"]) - 1
         return reduced_shape(call, at_places(call, operands["data_in_0"], [place]))
 
     def examples(self) -> list[Example]:
-        """The second of a row."""
         return [(Apply(lambda x: torch.kthvalue(x, 2)[0]), (example_values(2, 2, 5),))]
 
 
@@ -75,7 +73,6 @@ class Median(Ranked):
     targets = ("aten.median.dim", "aten.nanmedian.dim")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the element and its index."""
         size = call.operands["data_in_0"].shape[dimension(call)]
         found = at_places(call, operands["data_in_0"], [(size - 1) // 2])
         return reduced_shape(call, found)

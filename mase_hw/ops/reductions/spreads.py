@@ -93,7 +93,6 @@ class StandardDeviation(Composite):
         return None if found is None else [aten.sqrt.default(found[0])]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what a variance refuses."""
         return variance_problems(call) or super().problems(call)
 
     def examples(self) -> list[Example]:
@@ -107,7 +106,6 @@ class VarMean(Composite):
     targets = ("aten.var_mean.correction", "aten.var_mean.dim")
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what a variance refuses."""
         return variance_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -116,7 +114,6 @@ class VarMean(Composite):
         return None if found is None else [*found]
 
     def examples(self) -> list[Example]:
-        """Both; the variance alone."""
         return [
             (Apply(lambda x: torch.cat(torch.var_mean(x, -1), 1)), (example_values(2, 3, 5),)),
             (Apply(lambda x: torch.var_mean(x, -1)[0]), (example_values(2, 3, 5),)),
@@ -130,7 +127,6 @@ class StdMean(Composite):
     targets = ("aten.std_mean.correction", "aten.std_mean.dim")
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what a variance refuses."""
         return variance_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -139,7 +135,6 @@ class StdMean(Composite):
         return None if found is None else [aten.sqrt.default(found[0]), found[1]]
 
     def examples(self) -> list[Example]:
-        """Both; the standard deviation alone."""
         return [
             (Apply(lambda x: torch.cat(torch.std_mean(x, -1), 1)), (example_values(2, 3, 5),)),
             (Apply(lambda x: torch.std_mean(x, -1)[0]), (example_values(2, 3, 5),)),

@@ -28,6 +28,5 @@ class AllTrue(Quantifier):
     function = torch.all
 
     def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
-        """Return whether none is 0."""
         missing = aten.amax.default(aten.eq.Scalar(data, 0), dims, keeps)
         return aten.eq.Scalar(missing, 0)
