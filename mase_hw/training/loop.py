@@ -33,8 +33,8 @@ EVALUATION_BATCH = 1024
 
 
 @dataclass(frozen=True)
-class Trainer:
-    """A recipe: Adam (Kingma & Ba 2015, arXiv:1412.6980), its rate annealed to zero by a cosine.
+class Recipe:
+    """How a model is trained.
 
     Attributes:
         epochs: passes over the samples.
@@ -42,18 +42,13 @@ class Trainer:
         batch_size: samples of a step.
         seed: of the order of the samples, and of what chance decides in the model.
         progress: called with (epochs done, epochs).
-        checkpoint: file that holds the state after every epoch; training goes on from it.
+        checkpoint: file, or folder, that holds the state after every epoch; training goes on from
+            it.
         task: loss and metric: `classification`, `regression`, `language_modeling`,
             `masked_language_modeling`, or a `Task`.
 
     Raises:
         ConfigError: when a number is out of range.
-
-    Examples:
-        >>> model = nn.Linear(2, 2)
-        >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
-        >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
-        3
     """
 
     epochs: int = 10
@@ -70,6 +65,18 @@ class Trainer:
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
         task_of(self.task)
+
+
+@dataclass(frozen=True)
+class Trainer(Recipe):
+    """A recipe: Adam (Kingma & Ba 2015, arXiv:1412.6980), its rate annealed to zero by a cosine.
+
+    Examples:
+        >>> model = nn.Linear(2, 2)
+        >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
+        >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
+        3
+    """
 
     def fit(
         self,
