@@ -107,9 +107,7 @@ class Scorer:
             yield scores.reshape(-1) if whole else scores.reshape(len(scores), -1).argmax(1)
 
 
-def _shuffled(
-    batches: Sequence[Sequence[Tensor]], count: int
-) -> tuple[list[list[Tensor]], Tensor]:
+def _shuffled(batches: Sequence[Sequence[Tensor]], count: int) -> tuple[list[list[Tensor]], Tensor]:
     """Return the samples of one batch in a random order, in parts, and that order.
 
     Several batches stay as they are.
