@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mase_hw._config_file import read_toml
+from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
 from mase_hw._kinds import Table
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.registry import nearest
@@ -126,12 +126,17 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """The tables of a configuration file; None where it has none."""
+    """The tables of a configuration file; None where it has none.
+
+    Attributes:
+        needs: why its number formats go with a graph of their own.
+    """
 
     quantize: Table | None = None
     parallelism: int | str | Table | None = None
     memory: str | Table | None = None
     queues: Mapping[str, int] | None = None
+    needs: str | None = None
 
     def settle(
         self,
@@ -140,10 +145,16 @@ class ConfigFile:
         memory: str | None = None,
         memory_style: str | None = None,
     ) -> Settings:
-        """Return what holds: the command line's, else the file's, else the model's."""
+        """Return what holds: the command line's, else the file's, else the model's.
+
+        Raises:
+            ConfigError: where the number formats were found for other weights.
+        """
         from mase_hw.graph.memory import ON_CHIP
         from mase_hw.passes.configuration import says_nothing
 
+        if self.needs is not None and not subject.mg.is_quantized:
+            raise ConfigError(self.needs)
         where = next(item for item in (memory, self.memory, ON_CHIP) if item is not None)
         if memory_style is not None:
             table = where if isinstance(where, Mapping) else {"default": where}
@@ -180,11 +191,15 @@ def read_config(path: Path | None) -> ConfigFile:
     tables = read_toml(path)
     if "by" in tables or "default" in tables:
         return ConfigFile(tables)
-    known = [item.name for item in fields(ConfigFile)]
+    weights, needs = tables.pop(WEIGHTS_KEY, None), None
+    if weights is not None:
+        needs = f"{needs_weights(path, weights)}; give --weights {path.parent / weights}"
+        needs += ", or find formats for the model's own: mase-hw fit --no-prepare"
+    known = [item.name for item in fields(ConfigFile) if item.name != "needs"]
     unknown = sorted(set(tables) - set(known))
     if unknown:
         raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: {', '.join(known)}")
-    return ConfigFile(**tables)
+    return ConfigFile(**tables, needs=needs)
 
 
 def read_parallelism(value: str) -> int | str | Table:

@@ -62,7 +62,9 @@ class Call:
             key: what it is.
             compute: returns it.
         """
-        specs = {**self.operands, **self.results}
+        return self._once(key, {**self.operands, **self.results}, compute)
+
+    def _once(self, key: str, specs: Mapping[str, TensorSpec], compute: Callable[[], T]) -> T:
         place = (key, *((name, spec.format, spec.shape) for name, spec in specs.items()))
         if place not in self._known:
             self._known[place] = compute()
@@ -92,7 +94,7 @@ class Call:
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
         spec, values = self.operands[operand], self.constants[operand]
-        codes = self.once(f"codes of {operand}", lambda: _narrow(spec.quantized.encode(values)))
+        codes = self._once("codes", {operand: spec}, lambda: _narrow(spec.quantized.encode(values)))
         return codes.to(torch.int64, copy=True)
 
 
