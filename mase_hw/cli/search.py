@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw._kinds import Record
-from mase_hw.cli._options import CHOICES, Model
+from mase_hw.cli._options import CHOICES, Json, Model
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, WeightsOption
 
@@ -50,9 +50,7 @@ def search(
     samples: Annotated[
         int | None, typer.Option(min=1, help="Validation samples per trial (default: all).")
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Search number formats and parallelism; emit-verilog --config takes the result."""
     from mase_hw._config_file import read_toml
