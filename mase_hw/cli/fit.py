@@ -13,13 +13,14 @@ from mase_hw.cli._options import (
     CHOICES,
     Clock,
     Config,
+    Json,
     Model,
     Parallelism,
     TargetFps,
     TargetInterval,
 )
 from mase_hw.cli._progress import Display
-from mase_hw.cli.compress import DataOption, JsonOption, WeightsOption
+from mase_hw.cli.compress import DataOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.cli._model import Subject
@@ -75,7 +76,7 @@ def fit(
         bool, typer.Option(help="Try ranges, codes, biases and channel scales fitted to data.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Seed of the measurement of errors.")] = 0,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
     """Find number formats that keep the accuracy of MODEL for the least hardware.
 
