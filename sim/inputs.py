@@ -187,6 +187,8 @@ def _values(stream: Stream, given: object) -> Tensor:
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
     given_shape = tuple(values.shape)
+    if stream.batch_dim is None and given_shape == spec.shape:
+        values = values.reshape(stream.several(1))
     dim = stream.batch_dim or 0
     if dim < values.ndim:
         values = values.movedim(dim, 0)
