@@ -17,8 +17,9 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from mase_hw._processes import tool_group
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
@@ -267,7 +268,7 @@ def _explain(lines: list[str], returncode: int, project: Path) -> str:
 
 
 def _report(
-    modules: Mapping[str, Mapping[str, Any]],
+    modules: Mapping[str, Record],
     nodes: Mapping[str, str],
     target: str,
     entry: Entry,
