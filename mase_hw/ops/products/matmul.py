@@ -35,6 +35,7 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         "aten.mv.default",
     )
     exact_everywhere: ClassVar[bool] = False
+    weighs: ClassVar[bool] = True
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "other": "data_in_1",
