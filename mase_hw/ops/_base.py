@@ -90,8 +90,10 @@ class Call:
 
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
-        spec, values = self.operands[operand], self.constants[operand]
-        codes = self.once(f"codes of {operand}", lambda: _narrow(spec.quantized.encode(values)))
+        number_format = self.operands[operand].quantized
+        codes = self.once(
+            f"codes of {operand}", lambda: _narrow(number_format.encode(self.constants[operand]))
+        )
         return codes.to(torch.int64, copy=True)
 
 
