@@ -181,8 +181,8 @@ class Memory:
         digits = -(-self.width_bits // 4)
         if digits > 16:
             octets = -(-digits // 2)
-            lines = (word.to_bytes(octets, "big").hex()[-digits:] for word in self.words)
-            return "\n".join([*lines, ""])
+            long = (word.to_bytes(octets, "big").hex()[-digits:] for word in self.words)
+            return "\n".join([*long, ""])
         words = np.array(self.words, dtype=np.uint64)
         shifts = np.arange(digits - 1, -1, -1, dtype=np.uint64) * np.uint64(4)
         places = (words[:, None] >> shifts) & np.uint64(15)

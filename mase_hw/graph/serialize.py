@@ -177,7 +177,7 @@ def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
     return BatchDims(tuple(inputs), tuple(results))
 
 
-def _lengths(entry: Mapping[str, Any] | None) -> Lengths:
+def _lengths(entry: Table | None) -> Lengths:
     """Return which sequences may be shorter."""
     if entry is None:
         return ONE_LENGTH
