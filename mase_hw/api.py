@@ -68,7 +68,7 @@ def compress(mg: MaseGraph, config: Table, split: Any, **options: Setting) -> Co
 
 @naming_units()
 def emit_verilog(
-    model: nn.Module | MaseGraph,
+    model: nn.Module | MaseGraph | str | os.PathLike[str],
     example_inputs: Any = None,
     *,
     output: str | Path,
@@ -88,7 +88,8 @@ def emit_verilog(
     """Write a SystemVerilog project for a model.
 
     Args:
-        model: a module, or a graph; a graph that is not quantised is quantised first.
+        model: a module, the path of an ONNX file, or a graph; a graph that is not quantised is
+            quantised first.
         example_inputs: tensors that the module takes, with a batch dimension where it has one.
         output: folder to write; absent, empty, or an earlier project, which is replaced.
         config: number formats, see `mase_hw.passes.formats.quantize`; else 8-bit fixed point.
@@ -121,7 +122,7 @@ def emit_verilog(
         deployment = Deployment(BusOptions(deployment))
     if isinstance(model, MaseGraph):
         mg = model
-    elif example_inputs is None:
+    elif example_inputs is None and isinstance(model, nn.Module):
         raise EmissionError("a module needs example_inputs: the tensors that it takes")
     else:
         mg = trace(model, example_inputs, name=name)

@@ -180,7 +180,9 @@ class Memory:
         """Return the file's text."""
         digits = -(-self.width_bits // 4)
         if digits > 16:
-            return "".join(f"{word:0{digits}x}\n" for word in self.words)
+            octets = -(-digits // 2)
+            long = (word.to_bytes(octets, "big").hex()[-digits:] for word in self.words)
+            return "\n".join([*long, ""])
         words = np.array(self.words, dtype=np.uint64)
         shifts = np.arange(digits - 1, -1, -1, dtype=np.uint64) * np.uint64(4)
         places = (words[:, None] >> shifts) & np.uint64(15)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -231,9 +232,10 @@ class Format(ABC):
         """Return the format with `fields` whose open fields suit known `values`."""
         if not values.numel():
             return cls.fit(0.0, 0.0, **fields)
-        if not bool(values.isfinite().all()):
+        low, high = (float(value) for value in torch.aminmax(values))
+        if not (math.isfinite(low) and math.isfinite(high)):
             raise FormatError("a constant holds what is no finite number; give a finite one")
-        return cls.fit(float(values.min()), float(values.max()), **fields)
+        return cls.fit(low, high, **fields)
 
     @classmethod
     def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:

@@ -126,8 +126,11 @@ class Fixed(Format):
 
     def _encode(self, values: Tensor) -> Tensor:
         scaled = values.detach().double() * 2.0**self.frac_width
-        if bool(torch.isnan(scaled).any()):
+        low, high = map(float, torch.aminmax(scaled)) if scaled.numel() else (0.0, 0.0)
+        if math.isnan(low):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        if self.minimum_code <= low and high <= self.maximum_code:
+            return _round(scaled, self.rounding).to(torch.int64)
         if self.overflow == "saturate":
             scaled = scaled.clamp(self.minimum_code - 1, self.maximum_code + 1)
         else:

@@ -15,6 +15,7 @@ from mase_hw.cells import Device, Netlist
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
 from mase_hw.graph.batch_dims import BatchDims
+from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor
@@ -35,6 +36,7 @@ class CapturedGraph(nn.Module):
         batch_dims: which dimension that is for callers.
         example_inputs: tensors in the order of the inputs.
         frozen: names of nodes and operators that stay in evaluation mode.
+        lengths: which sequences callers may give shorter.
     """
 
     model: GraphModule
@@ -48,6 +50,7 @@ class CapturedGraph(nn.Module):
         batch_dims: BatchDims,
         example_inputs: Sequence[Tensor],
         frozen: Collection[str],
+        lengths: Lengths = ONE_LENGTH,
     ) -> None:
         super().__init__()
         # The state is the graph module's own, under its own names.
@@ -59,6 +62,7 @@ class CapturedGraph(nn.Module):
         self.batch_dims = batch_dims
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
+        self.lengths = lengths
         self._calls: dict[Node, tuple[tuple[object, tuple[object, ...]], Call]] = {}
         # Calls of the graph that this one is a copy of, without the constants.
         self._before: dict[Node, tuple[tuple[object, ...], Call]] = {}

@@ -103,7 +103,7 @@ def _constant_values(module: GraphModule) -> dict[Node, Argument]:
 
 def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:
     given, value = aten_arguments(node), values[node]
-    channels = len(given["scale"]) > 1
+    channels = len(given.get("scale", ())) > 1
     axis = int(given["axis"]) % max(value.dim(), 1) if channels else None
     number = rounded_format(node)
     if number is None:

@@ -3,6 +3,7 @@
 The file's `__metadata__` has one entry, `mase_graph`, a JSON object of version 1:
 
 - `name`, `batched`, and `inputs`, the shape and dtype of every example input;
+- `lengths`, which sequences may be shorter;
 - `batch_dims`, where the batch of an input or a result is not its first dimension;
 - `nodes`: name, op, target, arguments and metadata of every node, in topological order;
 - `tensors`: for every parameter and buffer its kind, and the stored tensor it shares.
@@ -42,6 +43,7 @@ from mase_hw.graph.encoding import (
     encode_metadata,
     encode_target,
 )
+from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 from mase_hw.graph.untrusted import check_identifier, check_path
@@ -90,6 +92,7 @@ def _content(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
         "batched": mg.batched,
         **({"frozen": sorted(mg.frozen)} if mg.frozen else {}),
         **({"batch_dims": asdict(mg.batch_dims)} if mg.batch_dims else {}),
+        **({"lengths": asdict(mg.lengths)} if mg.lengths.size else {}),
         "inputs": [[dtype_name(value.dtype), list(value.shape)] for value in examples],
         "nodes": [_node_entry(node) for node in mg.nodes],
         "tensors": entries,
@@ -157,6 +160,7 @@ def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[.
         batched=bool(description["batched"]),
         frozen=description.get("frozen", ()),
         batch_dims=_batch_dims(description.get("batch_dims"), graph),
+        lengths=_lengths(description.get("lengths")),
         example_inputs=examples,
     )
 
@@ -171,6 +175,18 @@ def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
     if not {*inputs, *results} <= {0, 1} or (len(inputs), len(results)) != (taken, len(leaves)):
         raise DataError(f"its batch is said to be in the dimensions {inputs} and {results}")
     return BatchDims(tuple(inputs), tuple(results))
+
+
+def _lengths(entry: Table | None) -> Lengths:
+    """Return which sequences may be shorter."""
+    if entry is None:
+        return ONE_LENGTH
+    results = entry["results"]
+    return Lengths(
+        int(entry["size"]),
+        {str(name): int(fill) for name, fill in entry["fills"].items()},
+        results if results is None else tuple(tuple(map(int, dims)) for dims in results),
+    )
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:

@@ -34,11 +34,13 @@ from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
+from mase_hw.graph.lengths import Lengths, find_lengths
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.peft import merged
 from mase_hw.importers.torchao import plain_weights
 
 _logger = logging.getLogger(__name__)
@@ -59,6 +61,7 @@ def trace(
     The model is left as it was. Where a dimension of the inputs counts independent inferences
     (which is tried on random data), it becomes dynamic: the graph takes any batch. That is the
     leading one, or the second one, as of recurrent layers that take time first and of their states.
+    Sequences of numbers may be shorter than the examples where what pads them is not seen.
 
     Args:
         model: any module that `torch.export` can capture, or the path of an ONNX file.
@@ -89,7 +92,7 @@ def _traced(
     with _evaluation(model):
         with observed(model) as levels:
             expected = _run(model, args, kwargs)
-        with as_observed(model, levels):
+        with as_observed(model, levels), merged(model):
             graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
             if graph is None:
                 graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
@@ -104,7 +107,26 @@ def _traced(
                 f"the captured graph of {title} computes other values than the model: its forward "
                 f"is not a function of its inputs alone ({causes})"
             )
+    if graph.batched and not graph.batch_dims and not graph.keeps_state:
+        graph.lengths = _lengths(graph, model, args, kwargs)
     return graph
+
+
+def _lengths(
+    graph: MaseGraph, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Lengths:
+    """Return which sequences may be shorter."""
+    names = [str(node.target) for node in graph.inputs]
+    inputs = dict(zip(names, graph.example_inputs, strict=True))
+    places = {id(value): name for name, value in inputs.items()}
+
+    def run(given: Mapping[str, Tensor]) -> Any:
+        known: Any = tree_map(lambda leaf: given[places[id(leaf)]], (args, kwargs))
+        with _evaluation(model):
+            return _run(model, *known)
+
+    padding = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return find_lengths(inputs, graph, run, padding if isinstance(padding, int) else 0)
 
 
 @contextlib.contextmanager

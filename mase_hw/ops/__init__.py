@@ -41,7 +41,7 @@ from mase_hw.ops._rewriting import (
 from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
-from mase_hw.ops._weighting import Configured, Gained, Prepared, Weighted
+from mase_hw.ops._weighting import Configured, Gained, Normalizing, Prepared, Weighted
 from mase_hw.registry import discover
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "Mask",
     "Masked",
     "Masking",
+    "Normalizing",
     "Numeric",
     "Operator",
     "Order",

@@ -93,8 +93,12 @@ class Call:
 
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
-        spec, values = self.operands[operand], self.constants[operand]
-        codes = self._once("codes", {operand: spec}, lambda: _narrow(spec.quantized.encode(values)))
+        spec = self.operands[operand]
+        codes = self._once(
+            "codes",
+            {operand: spec},
+            lambda: _narrow(spec.quantized.encode(self.constants[operand])),
+        )
         return codes.to(torch.int64, copy=True)
 
 

@@ -62,6 +62,13 @@ class Gained(Interface):
     """
 
 
+class Normalizing(Interface):
+    """A norm of rows, which of fewer elements is the norm of those.
+
+    Each result is its own element of the first operand, in units of statistics of the row.
+    """
+
+
 class Prepared(Interface):
     """Its constants are quantised in another form than the graph holds; by default as they are."""
 

@@ -6,6 +6,8 @@ see `mase_hw.arithmetic.requantize`.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.arithmetic.results import result_problems
@@ -34,7 +36,7 @@ class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
     name = "cast"
-    targets = ("mase.cast.default",)
+    targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
     role = "cast"
     families = frozenset(Family)
 

@@ -25,6 +25,7 @@ from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Refere
 from mase_hw.ops._library import define_steps
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
+from mase_hw.ops.infrastructure.fake_quantize import rounded_to
 
 
 def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor:
@@ -32,6 +33,24 @@ def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor
 
 
 define_steps("scaled_steps", _in_steps)
+
+
+def whole_steps(values: Tensor, number: ScaledInteger) -> Tensor:
+    """Return values of a format in its steps, whole numbers of fixed point.
+
+    Args:
+        values: real numbers of the format.
+        number: the format, of one scale.
+    """
+    found: Tensor = torch.ops.mase.scaled_steps(values, float(number.real_scale), False)
+    whole = _whole(number, 1, 0)
+    assert whole is not None
+    return rounded_to(found, whole)
+
+
+def _whole(number: ScaledInteger, factor: int, shift: int) -> Fixed | None:
+    """Return fixed point that holds all steps of a format, times a factor."""
+    return fixed_of(scaled.whole(number).width + factor.bit_length() * (factor > 1) + 1, shift)
 
 
 class ScaledSteps(Operator, Numeric):
@@ -53,8 +72,7 @@ class ScaledSteps(Operator, Numeric):
             return make_format({"name": "scaled_integer", "width": 8, "scale": scale})
         if not isinstance(given, ScaledInteger) or isinstance(given.scale, tuple):
             return None
-        factor, shift = self._factor(call)
-        return fixed_of(scaled.whole(given).width + factor.bit_length() * (factor > 1) + 1, shift)
+        return _whole(given, *self._factor(call))
 
     def problems(self, call: Call) -> list[str]:
         """Refuse other formats than integers of one scale, and steps of them."""

@@ -21,11 +21,11 @@ from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._numbers import Exact
 from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._weighting import Gained
+from mase_hw.ops._weighting import Gained, Normalizing
 from mase_hw.ops.reductions._rows import Rows
 
 
-class RowNorm(Rows, Gained, Exact, Rewritten):
+class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
     """A normalisation over the last dimension, `normalized_shape`, with constant weights.
 
     Attributes:

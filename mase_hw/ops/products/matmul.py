@@ -37,6 +37,7 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         "aten.mv.default",
     )
     exact_everywhere = False
+    weighs = True
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "other": "data_in_1",

@@ -130,9 +130,12 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
                 f"a batch of data does not hold the inputs of {mg.name} as tensors: "
                 f"{', '.join(names)}; it is of type {type(batch).__name__}"
             )
-    for number, given in enumerate(tensors[: len(names)]):
+    tensors = tensors[: len(names)]
+    if all(isinstance(item, Tensor) for item in tensors):
+        tensors, _ = mg.lengths.padded(names, tensors)
+    for number, given in enumerate(tensors):
         _check_input(mg, number, given)
-    return mg.batch_dims.inside(tensors[: len(names)])
+    return mg.batch_dims.inside(tensors)
 
 
 def _check_input(mg: MaseGraph, number: int, given: object) -> None:

@@ -87,9 +87,8 @@ class LearnedStepModel(nn.Module):
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
         """Return what the graph does, at the steps as they are now."""
-        dims = self.graph_model.batch_dims
-        given = dims.inside(self.graph_model.bind(*args, **kwargs))
-        return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
+        run = _MovedRun(self.graph_model, self._numbers, self.moves)
+        return self.graph_model.through(run, *args, **kwargs)
 
     def config(self) -> Record:
         """Return the configuration with the steps as they are now."""
