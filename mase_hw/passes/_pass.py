@@ -7,13 +7,14 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.registry import nearest
 
 P = ParamSpec("P")
 # What a pass says beside its graph.
-Info = dict[str, Any]
+Info = Record
 Result = tuple[MaseGraph, Info]
 
 
@@ -39,13 +40,33 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
         >>> name_transform_pass(mg, {"prefix": "my_"})[1]
         {'name': 'my_model'}
     """
+    return worded_pass(dict)(function)
+
+
+def worded_pass(
+    words: Callable[[Mapping[str, object]], Mapping[str, object]],
+) -> Callable[[Callable[Concatenate[MaseGraph, P], Result]], Pass[P]]:
+    """Return the decorator `graph_pass` of a function that takes other words for its keywords.
+
+    Args:
+        words: from what is given to the function's own keywords.
+    """
+    return lambda function: _made(function, words)
+
+
+def _made(
+    function: Callable[Concatenate[MaseGraph, P], Result],
+    words: Callable[[Mapping[str, object]], Mapping[str, object]],
+) -> Pass[P]:
     names = list(signature(function).parameters)[1:]
 
     @wraps(function)
     def call(
         mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
     ) -> Result:
-        given = {**(pass_args or {}), **keywords}
+        if not isinstance(pass_args or {}, Mapping):
+            raise ConfigError(f"{_title(function)} takes keywords, or a table; got {pass_args!r}")
+        given = words({**(pass_args or {}), **keywords})
         for name in given:
             if name not in names:
                 known = nearest(str(name), names) if names else "it takes none"
@@ -57,5 +78,5 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     return call  # type: ignore[return-value]
 
 
-def _title(function: Callable[..., Any]) -> str:
+def _title(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", "a pass")

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw._drawing import save_figure
 from mase_hw._results import check_result, result_file
@@ -37,7 +37,8 @@ def write(found: Fitted, folder: Path) -> Path:
     """
     path = folder / CONFIG
     with result_file(path) as made:
-        made.write_text(to_toml(found.config, found.parallelism, head(found)))
+        weights = WEIGHTS if found.has_own_weights else None
+        made.write_text(to_toml(found.config, found.parallelism, head(found), weights))
     if found.has_own_weights:
         with result_file(folder / WEIGHTS) as made:
             found.graph.save(made)
@@ -73,7 +74,7 @@ def kept(result: Result) -> str:
     return ", ".join(said)
 
 
-def to_dict(found: Fitted) -> dict[str, Any]:
+def to_dict(found: Fitted) -> dict[str, object]:
     """Return the fields as values of JSON."""
     return {
         "goal": str(found.goal),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,8 +17,7 @@ from torch import Tensor
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Elementwise
@@ -28,8 +26,8 @@ from mase_hw.ops._tiling import Elementwise
 class Div(Operator, Elementwise, Rewritten):
     """A negative divisor changes the sign."""
 
-    name: ClassVar[str] = "div"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "div"
+    targets = (
         "aten.div.Tensor",
         "aten.div.Scalar",
         "aten.div.Tensor_mode",
@@ -37,20 +35,14 @@ class Div(Operator, Elementwise, Rewritten):
         "aten.true_divide.Tensor",
     )
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Take a constant divisor of one element for an attribute."""
-        divisor = constants.get("data_in_1")
-        if divisor is None or divisor.numel() != 1 or "data_in_0" in constants:
-            return super().bind(name, arguments, operands, results, constants)
-        known = {**arguments, "divisor": float(divisor)}
-        return Call(name, self, {"data_in_0": operands["data_in_0"]}, results, {}, known)
+        divisor = call.constants.get("data_in_1")
+        if divisor is None or divisor.numel() != 1 or "data_in_0" in call.constants:
+            return call
+        known = {**call.attributes, "divisor": float(divisor)}
+        operands = {"data_in_0": call.operands["data_in_0"]}
+        return replace(call, operands=operands, constants={}, attributes=known)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Multiply with what is not a power of two."""
@@ -90,7 +82,6 @@ class Div(Operator, Elementwise, Rewritten):
         return found or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         fraction = fixed(call.operands["data_in_0"]).frac_width + self._shift(call)
         sign = -1 if call.attributes["divisor"] < 0 else 1
         result = call.result.quantized
@@ -108,7 +99,6 @@ class Div(Operator, Elementwise, Rewritten):
         return math.frexp(abs(call.attributes["divisor"]))[1] - 1
 
     def examples(self) -> list[Example]:
-        """By 4, and by -1/2."""
         return [
             (Apply(lambda x: x / 4), (example_values(3, 5),)),
             (Apply(lambda x: torch.div(x, -0.5)), (example_values(3, 5),)),

@@ -14,11 +14,14 @@ with a scale before, which costs nothing, as it is in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
 from mase_hw.approximation.softmax import most_fraction
 from mase_hw.arithmetic.carriers import fixed_of
@@ -32,7 +35,6 @@ from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     OPERAND_NAMES,
     Apply,
-    Attributes,
     Call,
     Example,
     Reference,
@@ -76,41 +78,30 @@ define_masked("masked_softmax", masked_softmax)
 class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
-    name: ClassVar[str] = "softmax"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "softmax"
+    targets = (
         "mase.masked_softmax.default",
         "aten.softmax.int",
         "aten._softmax.default",
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
-    exact_everywhere: ClassVar[bool] = False
-    masked_argument: ClassVar[str | None] = "self"
+    exact_everywhere = False
+    masked_argument = "self"
 
     def dim(self, call: Call) -> int:
         """Return the dimension of the rows."""
         rank = max(1, len(call.operands["data_in_0"].shape))
         return int(call.attributes["dim"]) % rank
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Take a constant mask, which has no number format, as an attribute."""
-        mask = constants.get("mask")
+        operands, constants = dict(call.operands), dict(call.constants)
+        mask = constants.pop("mask", None)
         if mask is None:
-            return super().bind(name, arguments, operands, results, constants)
-        return Call(
-            name,
-            self,
-            {key: spec for key, spec in operands.items() if key != "mask"},
-            results,
-            {key: value for key, value in constants.items() if key != "mask"},
-            {**arguments, "mask": mask.to(torch.bool)},
-        )
+            return call
+        del operands["mask"]
+        known = {**call.attributes, "mask": mask.to(torch.bool)}
+        return replace(call, operands=operands, constants=constants, attributes=known)
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """What is kept is a number without sign: zero, or not."""
@@ -135,8 +126,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:
             return None
         if mask.bias is not None:
-            scaled = data if scale == 1 else torch.ops.aten.mul.Tensor(data, scale)
-            data, scale = torch.ops.aten.add.Tensor(scaled, mask.bias), 1.0
+            scaled = data if scale == 1 else aten.mul.Tensor(data, scale)
+            data, scale = aten.add.Tensor(scaled, mask.bias), 1.0
         kept = None if mask.kept is None else for_scores(mask, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
@@ -173,7 +164,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dim, arithmetic = self.dim(call), self._arithmetic(call)
         mask = self._mask(call)
 
@@ -215,7 +205,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
             data.beats,
             data.growth,
         )
-        wires: dict[str, Any] = {name: net.input(name) for name in call.streams}
+        wires: Record = {name: net.input(name) for name in call.streams}
         kept = None if mask is None else net.memory("mask", _memory(data, mask))
         return net.netlist(data_out_0=net.add(cell, **wires, mask=kept))
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -118,9 +117,9 @@ def rounded_to(values: Tensor, number: Format) -> Tensor:
 class FakeQuantize(Cast, Numeric):
     """Rounding to integers with a scale, or to another format of ours."""
 
-    name: ClassVar[str] = "fake_quantize"
-    targets: ClassVar[tuple[str, ...]] = ("mase.fake_quantize.default", "mase.round_to.default")
-    role: ClassVar[str | None] = "rounding"
+    name = "fake_quantize"
+    targets = ("mase.fake_quantize.default", "mase.round_to.default")
+    role = "rounding"
 
     def result_format(self, call: Call) -> Format | None:
         """Return what the model says, where one format holds it."""
@@ -153,7 +152,6 @@ class FakeQuantize(Cast, Numeric):
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:
-        """Codes around a zero point."""
         target = torch.ops.mase.fake_quantize.default
         module = Apply(lambda x: target(x, [0.03], [5], 0, -128, 127))
         return [(module, (example_values(3, 11),))]

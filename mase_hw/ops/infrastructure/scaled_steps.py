@@ -9,7 +9,6 @@ or a largest element is, it is computed of steps, and rounded to whole ones arou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats import SCALED, Families, Format, make_format
+from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
@@ -59,10 +58,10 @@ class ScaledSteps(Operator, Numeric):
     The quotient of the scales has `bits` bits, as many as a layer's when they are 0.
     """
 
-    name: ClassVar[str] = "scaled_steps"
-    targets: ClassVar[tuple[str, ...]] = ("mase.scaled_steps.default",)
-    role: ClassVar[str | None] = "steps"
-    families: ClassVar[Families] = SCALED
+    name = "scaled_steps"
+    targets = ("mase.scaled_steps.default",)
+    role = "steps"
+    families = SCALED
 
     def result_format(self, call: Call) -> Format | None:
         """Return fixed point that holds every value in steps, or integers of that scale."""
@@ -95,7 +94,6 @@ class ScaledSteps(Operator, Numeric):
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         if call.attributes["back"]:
             unit = result.unscaled()
@@ -110,7 +108,6 @@ class ScaledSteps(Operator, Numeric):
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=call.result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
     def examples(self) -> list[Example]:

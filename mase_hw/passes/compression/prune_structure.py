@@ -15,35 +15,46 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.compression._channels import Channels, find_channels
-from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
+from mase_hw.passes.canonical.decompose import decompose_transform_pass, with_layers
+from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.compression._channels import Channels, cut_dim, find_channels
+from mase_hw.passes.compression.prune import check_pruning, own_words
 from mase_hw.registry import nearest
 
-ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
-SIZES = ("size", "shape")
+SIZES = ("size", "shape", "normalized_shape")
 GROUPS = "groups"
 
 
+@worded_pass(own_words)
 def prune_structure_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+    mg: MaseGraph,
+    *,
+    sparsity: float | None = None,
+    criterion: str = "l1",
+    scope: str = "local",
+    seed: int = 0,
+    nodes: Sequence[str] | None = None,
 ) -> Result:
     """Remove a share of the channels of every layer whose channels may leave.
 
     Args:
         mg: a graph without number formats.
-        pass_args: `sparsity` in [0, 1), the share of channels; `criterion` (`l1`, or `random` with
-            `seed`); `scope`: `local`, the share of every layer, or `global`, of all together,
-            scores in units of their layer's mean; `nodes`, the names of layers whose channels may
-            leave, all when not given. One channel of every layer stays.
+        sparsity: in [0, 1), the share of channels; one channel of every layer stays.
+        criterion: `l1` or `random`.
+        scope: `local`, the share of every layer, or `global`, of all together, scores in units of
+            their layer's mean.
+        seed: of chance.
+        nodes: names of layers whose channels may leave, all when not given.
 
     Returns:
         A new graph, and `channels`, (before, after) of every layer, and `parameters` likewise.
@@ -53,18 +64,22 @@ def prune_structure_transform_pass(
         MaseError: when the smaller graph does not compute what the old one does without the
             removed channels.
     """
-    given = own_words(pass_args or {})
-    _check(given)
+    share = check_pruning(criterion, scope, sparsity)
     if mg.is_quantized:
         raise ConfigError("pruning: channels leave before formats come; prune, then quantize")
-    mg = mg.copy()
+    mg = _spelled_out(mg)
     channels = find_channels(mg)
-    groups = _selected(mg, channels, given.get("nodes"))
-    scores = _scores(mg, channels, groups, given)
-    removed = _chosen(channels, groups, scores, given)
+    groups = _selected(mg, channels, nodes)
+    if criterion == "random":
+        generator = torch.Generator().manual_seed(seed)
+        chances = torch.rand(len(groups), generator=generator).tolist()
+        scores = dict(zip(groups, chances, strict=True))
+    else:
+        scores = _scores(mg, channels, groups, scope)
+    removed = _chosen(channels, groups, scores, share, scope)
     expected = _without(mg, channels, removed)
     before = _sizes(mg, channels, groups, set())
-    info: dict[str, Any] = {
+    info: Record = {
         "channels": {
             name: [count, after]
             for (name, count), after in zip(
@@ -79,10 +94,16 @@ def prune_structure_transform_pass(
             f"{mg.name} without the removed channels computes other values: one of its operators "
             "hides what it depends on; name the layers to prune with `nodes`"
         )
-    if any(metadata(node).common for node in mg.nodes):
-        mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = add_common_metadata_analysis_pass(mg)
     info["parameters"][1] = _elements(mg)
     return mg, info
+
+
+def _spelled_out(mg: MaseGraph) -> MaseGraph:
+    """Return a graph with norms and layers as such, and one result for each node."""
+    mg = with_layers(raise_patterns_transform_pass(mg)[0])
+    mg, _ = add_common_metadata_analysis_pass(mg)
+    return decompose_transform_pass(mg)[0]
 
 
 def _computes(mg: MaseGraph, expected: object) -> bool:
@@ -94,29 +115,19 @@ def _computes(mg: MaseGraph, expected: object) -> bool:
         return False
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"structured pruning has no {key!r}; {nearest(key, ARGUMENTS)}")
-    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
-        if given.get(key, legal[0]) not in legal:
-            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
-    sparsity = given.get("sparsity")
-    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
-        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
-
-
 def _selected(
     mg: MaseGraph, channels: Channels, names: Sequence[str] | None
 ) -> dict[int, list[int]]:
     """Return the groups that may leave: of the named layers, with what leaves with them."""
-    groups = channels.groups()
+    groups, holders = channels.groups(), channels.holders()
     known = {channels.roots[channel][0].name for group in groups.values() for channel in group}
     for name in names or ():
         if name not in known:
-            raise ConfigError(
-                f"pruning: the channels of {name!r} cannot leave; {nearest(name, known)}"
-            )
+            why = nearest(name, known)
+            if name in holders:
+                held = holders[name]
+                why = f"{held.name} needs all of them (at {metadata(held).source}); {why}"
+            raise ConfigError(f"pruning: the channels of {name!r} cannot leave; {why}")
     if names is not None:
         groups = {
             key: group
@@ -129,18 +140,16 @@ def _selected(
 
 
 def _scores(
-    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], given: Mapping[str, Any]
+    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], scope: str
 ) -> dict[int, float]:
-    if given.get("criterion", "l1") == "random":
-        generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
-        return dict(zip(groups, torch.rand(len(groups), generator=generator).tolist(), strict=True))
+    """Return the mean magnitude of the weights that make the channels of each group."""
     means: dict[int, float] = {}
     for item in channels.slices:
         if item.begins:
             weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
             for channel in torch.unique(item.channels).tolist():
                 means[channel] = float(weight[item.channels == channel].mean())
-    if given.get("scope", "local") == "global":
+    if scope == "global":
         layers = defaultdict(list)
         for channel, mean in means.items():
             layers[channels.roots[channel][0]].append(mean)
@@ -158,26 +167,27 @@ def _chosen(
     channels: Channels,
     groups: Mapping[int, list[int]],
     scores: Mapping[int, float],
-    given: Mapping[str, Any],
+    sparsity: float,
+    scope: str,
 ) -> set[int]:
     """Return the channels that leave; every layer keeps one."""
-    families: dict[Any, list[int]] = defaultdict(list)
+    families: dict[frozenset[Node] | None, list[int]] = defaultdict(list)
     for key, group in groups.items():
         layers = frozenset(channels.roots[channel][0] for channel in group)
-        families[None if given.get("scope", "local") == "global" else layers].append(key)
-    left: dict[Node, int] = defaultdict(int)
-    for root, _ in channels.roots:
-        left[root] += 1
+        families[None if scope == "global" else layers].append(key)
+    holding: dict[int, list[int]] = defaultdict(list)
+    for number, part in enumerate(channels.parts):
+        for channel in part:
+            holding[channels.find(channel)].append(number)
+    remaining = [len({channels.find(item) for item in part}) for part in channels.parts]
     removed: set[int] = set()
     for keys in families.values():
-        count = round(given["sparsity"] * len(keys))
+        count = round(sparsity * len(keys))
         for key in sorted(keys, key=lambda item: (scores[item], item)):
-            lost: dict[Node, int] = defaultdict(int)
-            for channel in groups[key]:
-                lost[channels.roots[channel][0]] += 1
-            if count and all(left[root] > number for root, number in lost.items()):
-                for root, number in lost.items():
-                    left[root] -= number
+            parts = set(holding[key])
+            if count and all(remaining[number] > 1 for number in parts):
+                for number in parts:
+                    remaining[number] -= 1
                 removed |= set(groups[key])
                 count -= 1
     return removed
@@ -192,7 +202,8 @@ def _sizes(
     for channel, (root, _) in enumerate(channels.roots):
         if root in prunable and channel not in removed:
             found[root.name] += 1
-    return found
+    blocks = {root.name: size for root, size in channels.blocks.items()}
+    return {name: count // blocks.get(name, 1) for name, count in found.items()}
 
 
 def _elements(mg: MaseGraph) -> int:
@@ -203,7 +214,7 @@ def _gone(labels: Tensor, removed: set[int]) -> Tensor:
     return torch.isin(labels, torch.tensor(sorted(removed), dtype=torch.int64))
 
 
-def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
+def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> object:
     """Return the graph's outputs with the removed channels cut off from what they feed."""
     cut = mg.copy()
     nodes = {node.name: node for node in cut.nodes}
@@ -212,21 +223,53 @@ def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
             if item.ends:
                 constant = cut.constant(nodes[item.constant.name])
                 constant.movedim(item.axis, 0)[_gone(item.channels, removed)] = 0.0
+        for norm in channels.norms:
+            _normalize_kept(cut, nodes[norm.name], _gone(channels.labels[norm], removed))
+        cut.recompile()
         return cut(*cut.batch_dims.outside(cut.one_inference()))
+
+
+def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
+    """Take a norm over what is kept of its rows, with zeros in the place of the rest."""
+    sizes = _kept_sizes(gone)
+    axes = [axis for axis, size in enumerate(gone.shape) if sizes[axis] != size]
+    if not axes:
+        return
+    (axis,) = axes
+    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1).nonzero().flatten()
+    behind = axis - gone.dim()
+    set_tensor(cut.model, f"kept.{norm.name}", kept)
+    operand = norm.all_input_nodes[0]
+    with cut.fx_graph.inserting_before(norm):
+        index = cut.fx_graph.get_attr(f"kept.{norm.name}")
+        for item in norm.all_input_nodes:
+            value = cut.fx_graph.call_function(torch.index_select, (item, behind, index))
+            norm.replace_input_with(item, value)
+    _set_sizes(norm, list(gone.shape), sizes)
+    with cut.fx_graph.inserting_after(norm):
+        zeros = cut.fx_graph.call_function(torch.zeros_like, (operand,))
+    with cut.fx_graph.inserting_after(zeros):
+        whole = cut.fx_graph.call_function(torch.index_copy, (zeros, behind, index, norm))
+    norm.replace_all_uses_with(whole, delete_user_cb=lambda user: user is not whole)
+
+
+def _kept_sizes(gone: Tensor) -> list[int]:
+    return [
+        int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
+        for axis, size in enumerate(gone.shape)
+    ]
 
 
 def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
     scales = _set_constants(mg, channels, removed)
-    for node, labels in channels.labels.items():
-        gone = _gone(labels, removed)
-        sizes = [
-            int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
-            for axis, size in enumerate(labels.shape)
-        ]
-        _set_sizes(node, list(labels.shape), sizes)
+    gone = {node: _gone(labels, removed) for node, labels in channels.labels.items()}
+    for node, lost in gone.items():
+        _set_sizes(node, list(lost.shape), _kept_sizes(lost))
         groups = aten_arguments(node).get(GROUPS, 1)
         if groups != 1 and node in scales:
             _set_argument(node, GROUPS, round(groups * scales[node]))
+        if cut_dim(node) is not None and node.all_input_nodes[0] in gone:
+            _set_bounds(node, gone[node.all_input_nodes[0]])
         update(node, software=None)
     mg.recompile()
 
@@ -234,18 +277,20 @@ def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
 def _set_constants(mg: MaseGraph, channels: Channels, removed: set[int]) -> dict[Node, float]:
     """Shrink the constants; return the share of a constant's first axis that its reader keeps."""
     scales: dict[Node, float] = {}
+    done: set[tuple[str, int]] = set()
     for item in channels.slices:
-        old = mg.constant(item.constant)
         (kept,) = torch.nonzero(~_gone(item.channels, removed), as_tuple=True)
         if len(kept) == len(item.channels):
             continue
+        old, name = mg.constant(item.constant), str(item.constant.target)
+        if item.axis == 0 and old.dim() >= 2:
+            scales[item.reader] = len(kept) / len(item.channels)
+        if (name, item.axis) in done:
+            continue
+        done.add((name, item.axis))
         value = old.detach().index_select(item.axis, kept).clone()
         new = nn.Parameter(value, requires_grad=old.requires_grad)
-        set_tensor(
-            mg.model, str(item.constant.target), new if isinstance(old, nn.Parameter) else value
-        )
-        if item.axis == 0 and old.dim() >= 2:
-            scales |= dict.fromkeys(item.constant.users, len(kept) / len(item.channels))
+        set_tensor(mg.model, name, new if isinstance(old, nn.Parameter) else value)
     return scales
 
 
@@ -254,9 +299,21 @@ def _set_sizes(node: Node, old: list[int], new: list[int]) -> None:
     if old == new:
         return
     for name, value in aten_arguments(node).items():
-        if name in SIZES and isinstance(value, list | tuple) and len(value) == len(old):
-            pairs = zip(value, old, new, strict=True)
+        if name in SIZES and isinstance(value, list | tuple) and len(value) <= len(old):
+            pairs = zip(value, old[-len(value) :], new[-len(value) :], strict=True)
             _set_argument(node, name, [b if size == a else size for size, a, b in pairs])
+
+
+def _set_bounds(node: Node, gone: Tensor) -> None:
+    """Move the bounds of what a node takes of an operand to where they lie in what is left."""
+    given, axis = aten_arguments(node), cut_dim(node)
+    assert axis is not None
+    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1)
+    for name, bound in zip(
+        ("start", "end"), slice(given["start"], given["end"]).indices(len(kept)), strict=False
+    ):
+        if not kept.all():
+            _set_argument(node, name, int(kept[:bound].sum()))
 
 
 def _set_argument(node: Node, name: str, value: Any) -> None:

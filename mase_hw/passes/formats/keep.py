@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch.fx import Node
 
+from mase_hw._aten import overload
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALED, Format, names_in
 from mase_hw.graph.calls import aten_arguments
@@ -93,7 +93,7 @@ def _hoist(mg: MaseGraph) -> bool:
 
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
     """Round every stream that a node takes, as its result is."""
-    target: Any = rounding.target
+    target = overload(rounding.target)
     for producer in {item: None for _, item in stream_operands(node)}:
         name = unique_name(f"{producer.name}_rounded", [item.name for item in mg.nodes])
         with mg.fx_graph.inserting_before(node):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar, cast
 
+from mase_hw._checks import check_choice
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
@@ -15,7 +17,8 @@ PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"
 # The same in a table of `parallelism`, where a search for the least resources writes it.
 NODE_STYLE = "memory_style"
-Memory = str | Mapping[str, Any]
+P = TypeVar("P")
+Memory = str | Table
 
 
 def place_constants(
@@ -71,7 +74,7 @@ def place_constants(
     return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
 
 
-def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
+def split_styles(parallelism: P, memory: Memory) -> tuple[P, Memory]:
     """Return a parallelism without the styles of memories that its nodes name, and a memory with.
 
     A style that the memory names itself stays.
@@ -88,23 +91,21 @@ def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
         else entry
         for key, entry in parallelism.items()
     }
-    named: dict[str, Any] = {"default": memory}
+    named: Record = {"default": memory}
     if isinstance(memory, Mapping):
         named = dict(memory)
     for key, style in styles.items():
         named[key] = {STYLE: style, **named.get(key, {})}
-    return rest, named
+    return cast("P", rest), named
 
 
 def _style(what: str, value: object) -> str:
-    if value not in STYLES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(STYLES)}")
+    check_choice(f"memory: {what}", value, STYLES)
     return str(value)
 
 
 def _place(what: str, value: object) -> str:
-    if value not in PLACES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(PLACES)}")
+    check_choice(f"memory: {what}", value, PLACES)
     return str(value)
 
 

@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 import torch
 from torch.fx import Node
 
+from mase_hw._checks import check_integer
+from mase_hw._kinds import Record, Table
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
@@ -20,7 +21,7 @@ from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware._balance import Balance, Ladder, Lanes, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
 
@@ -29,6 +30,8 @@ ROLE = "retile"
 ELEMENT_WIDTH = 8
 
 Slot = tuple[Node, str, int]
+# A number, `auto`, or a table.
+Parallelism = int | str | Table
 
 
 @dataclass
@@ -114,33 +117,32 @@ class Groups:
         return self.group.values()
 
 
+@graph_pass
 def assign_parallelism_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, *, parallelism: Parallelism = 1, multipliers: int = 64
 ) -> Result:
     """Set the parallelism of every stream.
 
     Args:
         mg: a graph with common metadata and formats.
-        pass_args: `parallelism` is a number, applied to the last dimension of every stream and
-            bounded by its size, and by what divides its blocks; or `auto`, the smallest interval
-            within `multipliers`; or a table with a `default` number and an entry per node, whose
-            keys are `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an
-            operator can take more elements of a sum per cycle than its stream brings. Where the two
-            sides of an edge are asked to differ, a retiling node is inserted.
+        parallelism: a number, applied to the last dimension of every stream and bounded by its
+            size, and by what divides its blocks; or `auto`, the smallest interval within the
+            multipliers; or a table with a `default` number and an entry per node, whose keys are
+            `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an operator can
+            take more elements of a sum per cycle than its stream brings. Where the two sides of an
+            edge are asked to differ, a re-tiling node is inserted.
+        multipliers: the budget of `auto`.
 
     Raises:
         ParallelismError: for all nodes, keys and values that are not legal; the message lists what
             is.
     """
     mg = mg.copy()
-    asked = (pass_args or {}).get("parallelism", 1)
-    table = asked if isinstance(asked, Mapping) else {"default": asked}
+    table = parallelism if isinstance(parallelism, Mapping) else {"default": parallelism}
     groups, nodes, unrolls, split = _grouped(mg, table)
     default = table.get("default", 1)
     if default == "auto":
-        multipliers = (pass_args or {}).get("multipliers", 64)
-        if not isinstance(multipliers, int) or isinstance(multipliers, bool) or multipliers < 1:
-            raise ParallelismError(f"multipliers is {multipliers!r}; allowed: a number from 1")
+        check_integer("multipliers", multipliers, 1, error=ParallelismError)
         unrolls = _balance(mg, groups, unrolls, multipliers)
     else:
         _check_number("parallelism", default)
@@ -480,11 +482,9 @@ class Space:
     choices: Sequence[Choice]
     slots: Sequence[Sequence[tuple[str, str]]]
 
-    def table(
-        self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]
-    ) -> dict[str, Any]:
+    def table(self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]) -> Record:
         """Return the table of `parallelism` that says these lanes and unrolled constants."""
-        found: dict[str, Any] = {"default": 1}
+        found: Record = {"default": 1}
         for slots, value in zip(self.slots, values, strict=True):
             for node, key in slots:
                 found.setdefault(node, {})[key] = value
