@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path
 
+from mase_hw._kinds import Argument
 from mase_hw.cells import Device, Netlist
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
@@ -106,7 +106,7 @@ class CapturedGraph(nn.Module):
             if isinstance(leaf, Node)
         )
 
-    def returned(self) -> list[tuple[str, Any]]:
+    def returned(self) -> list[tuple[str, Argument]]:
         """Return what the graph returns, by name: nodes, None, and Python constants."""
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
@@ -245,7 +245,7 @@ class CapturedGraph(nn.Module):
         self.model.recompile()
 
 
-def returned(output: Node) -> list[tuple[str, Any]]:
+def returned(output: Node) -> list[tuple[str, Argument]]:
     """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
     leaves, _ = tree_flatten_with_path(output.args[0])
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]

@@ -184,7 +184,7 @@ def _cuts(
     short: Sequence[Any], padded: Sequence[Any], length: int
 ) -> tuple[tuple[int, ...], ...] | None:
     """Return the dimensions along which padded results, once cut, equal short ones."""
-    found = []
+    found: list[tuple[int, ...]] = []
     if len(short) != len(padded):
         return None
     for one, whole in zip(short, padded, strict=True):

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.captured import CapturedGraph
@@ -60,7 +61,7 @@ class _Forward:
         return _forward if graph is None else _Bound(graph)
 
 
-def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) -> Any:
+def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Setting) -> Any:
     """Run a graph: tensors in the order of the inputs, or by their names.
 
     Returns:
@@ -250,7 +251,7 @@ class MaseGraph(CapturedGraph):
         """Pickle as the bytes of `save`, so that number formats are kept."""
         return _unpickled, (to_bytes(self), self.training)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> MaseGraph:
+    def __deepcopy__(self, memo: dict[int, object]) -> MaseGraph:
         """Return `copy()` in the same mode."""
         return self.copy().train(self.training)
 

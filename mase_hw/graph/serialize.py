@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import safetensors
 import torch
@@ -29,6 +29,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Record, Table
 from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
@@ -127,9 +128,7 @@ def load_graph(path: str | Path, kind: Callable[..., G]) -> G:
         raise DataError(f"{path} is damaged: {type(error).__name__}: {reason:.200}") from error
 
 
-def _restore(
-    description: Mapping[str, Any], tensors: Mapping[str, Tensor], kind: Callable[..., G]
-) -> G:
+def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[..., G]) -> G:
     root = _restore_state(description["tensors"], tensors)
     graph = Graph()
     nodes: dict[str, Node] = {}
@@ -166,7 +165,7 @@ def _restore(
     )
 
 
-def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
+def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
     """Return where the batch is, for as many inputs and results as there are."""
     if entry is None:
         return FIRST
@@ -178,7 +177,7 @@ def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
     return BatchDims(tuple(inputs), tuple(results))
 
 
-def _lengths(entry: Mapping[str, Any] | None) -> Lengths:
+def _lengths(entry: Table | None) -> Lengths:
     """Return which sequences may be shorter."""
     if entry is None:
         return ONE_LENGTH
@@ -200,7 +199,7 @@ def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
     return torch.zeros(shape, dtype=kind)
 
 
-def _node_entry(node: Node) -> dict[str, Any]:
+def _node_entry(node: Node) -> Record:
     if node.op == "call_module":
         raise MaseError(f"node {node.name} calls a module, which cannot be saved")
     return {
@@ -213,11 +212,11 @@ def _node_entry(node: Node) -> dict[str, Any]:
     }
 
 
-def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}
-    entries: dict[str, Any] = {}
+    entries: dict[str, object] = {}
     for target in sorted({str(node.target) for node in mg.nodes if node.op == "get_attr"}):
         value = get_tensor(mg.model, target)
         name = first.setdefault(id(value), target)
@@ -231,7 +230,7 @@ def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return stored, entries
 
 
-def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+def _restore_state(entries: Table, tensors: Mapping[str, Tensor]) -> nn.Module:
     root = nn.Module()
     values: dict[str, Tensor] = {}
     for target, entry in entries.items():
@@ -245,7 +244,7 @@ def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     return root
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -256,7 +255,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if text is None:
         raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
     try:
-        description: dict[str, Any] = json.loads(text)
+        description: dict[str, object] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: its graph is not JSON: {error}") from error
     if not isinstance(description, dict):

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
@@ -150,7 +151,7 @@ def _evaluate(model: nn.Module) -> None:
             module.training = False
 
 
-def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Return the model's outputs on copies of its buffers and inputs."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
@@ -181,8 +182,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def _dynamic(
     model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     name: str,
     batched: bool | None,
 ) -> MaseGraph | None:
@@ -242,7 +243,7 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any
 ) -> ExportedProgram:
     try:
         exportable = (_exportable(model, args, kwargs), _unguarded(model))
@@ -260,7 +261,9 @@ def _export(
 
 
 @contextlib.contextmanager
-def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+def _exportable(
+    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Iterator[None]:
     """Show torch.export a `forward` whose arguments have names and whose results it knows."""
     forward, own = model.forward, model.__dict__.get("forward")
 
@@ -360,7 +363,7 @@ def quiet() -> Iterator[None]:
 
 
 def _ordered(
-    graph: MaseGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+    graph: MaseGraph, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Tensor, ...] | None:
     """Return keyword inputs in the order of the graph's inputs; None when all are positional."""
     if not kwargs or not all(isinstance(value, Tensor) for value in kwargs.values()):

@@ -100,8 +100,9 @@ __all__ = [
 
 @cache
 def operators() -> dict[str, Operator]:
-    """Return one instance of every operator by its name."""
-    return {cls.name: cls() for cls in discover(__name__, Operator, "mase_hw.operators")}  # type: ignore[type-abstract]
+    """Return one instance of every operator by its name, in the order of names."""
+    found = discover(__name__, Operator, "mase_hw.operators")  # type: ignore[type-abstract]
+    return {cls.name: cls() for cls in sorted(found, key=lambda cls: cls.name)}
 
 
 @cache

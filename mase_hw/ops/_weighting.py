@@ -20,9 +20,9 @@ class Weighted(Interface):
         prunable: whether zeros among its weights save work.
     """
 
-    result_axis: ClassVar[int] = 0
-    scales: ClassVar[bool] = False
-    prunable: ClassVar[bool] = True
+    result_axis = 0
+    scales = False
+    prunable = True
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Return how often one inference takes the whole of each constant that may lie outside.

@@ -151,7 +151,7 @@ class Measurement:
     """
 
     values: Mapping[str, float]
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     predictions: Tensor | None
     mg: MaseGraph
     quantized: MaseGraph
@@ -347,9 +347,9 @@ def check_emits(
     return reasons
 
 
-def _narrowed(config: Mapping[str, object]) -> dict[str, Any]:
+def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
     """Return a configuration of the same formats with widths of 8 bits at most."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, item in config.items():
         if not isinstance(item, Mapping):
             found[key] = item

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.approximation.row_norm import MOST_ROOT_FRACTION
 from mase_hw.approximation.row_norm import RowNorm as Arithmetic
 from mase_hw.arithmetic.carriers import fixed_of
@@ -32,7 +32,7 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
         centred: whether the mean is subtracted.
     """
 
-    exact_everywhere: ClassVar[bool] = False
+    exact_everywhere = False
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:
@@ -59,7 +59,7 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
             return None
         shape = call.result.shape
         flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
-        reshape = torch.ops.aten.reshape.default
+        reshape = aten.reshape.default
         given = {
             name: reshape(value, flat if name == "data_in_0" else row)
             for name, value in operands.items()

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
@@ -100,7 +99,7 @@ def add_software_metadata_analysis_pass(
     return mg, {"batches": batches}
 
 
-def batches_of(data: object) -> Iterable[Any]:
+def batches_of(data: object) -> Iterable[object]:
     """Return batches of data.
 
     Raises:
@@ -144,7 +143,7 @@ def _check_input(mg: MaseGraph, number: int, given: object) -> None:
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
         raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
-    sizes: list[Any] = list(captured.shape)
+    sizes: list[object] = list(captured.shape)
     if mg.batched and sizes:
         dim = mg.batch_dims.of_input(number)
         sizes[dim] = given.shape[dim] if dim < given.dim() else -1

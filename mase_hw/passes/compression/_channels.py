@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
@@ -136,7 +137,7 @@ class _Tracer:
 
     def __init__(self, mg: MaseGraph) -> None:
         self._mg = mg
-        self._values: dict[Node, Any] = {}
+        self._values: dict[Node, Argument] = {}
         self._found = Channels()
         # Constants that a node depends on, where it depends on nothing else.
         self._leaves: dict[Node, tuple[Node, ...]] = {}
@@ -318,14 +319,14 @@ class _Tracer:
     def _run(self, node: Node, item: Node, value: Tensor) -> Tensor:
         """Return a node's result with another value of an operand, or of a constant behind one."""
 
-        def given(other: Node) -> Any:
+        def given(other: Node) -> Argument:
             if other is item:
                 return value
             behind = item in self._leaves.get(other, ())
             return self._run(other, item, value) if behind else self._values[other]
 
         with torch.no_grad():
-            target: Any = node.target
+            target = overload(node.target)
             result: Tensor = target(
                 *torch.fx.map_arg(node.args, given), **torch.fx.map_arg(node.kwargs, given)
             )
