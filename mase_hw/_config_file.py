@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
+_LOG = logging.getLogger(__name__)
 # The word for all nodes where a configuration asks for names.
 ALL = "all"
 FORMATS = "quantize"
+# The file beside it without whose weights number formats keep less than was measured.
+WEIGHTS_KEY = "weights"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Record:
     """Return a TOML file's tables.
 
     Raises:
@@ -33,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
-def read_formats(path: str | Path) -> dict[str, Any]:
+def read_formats(path: str | Path) -> dict[str, object]:
     """Return the number formats of a configuration file: its table `quantize`, or all of it.
 
     Raises:
@@ -41,9 +45,16 @@ def read_formats(path: str | Path) -> dict[str, Any]:
     """
     tables = read_toml(Path(path))
     found = tables.get(FORMATS, tables)
+    if WEIGHTS_KEY in tables:
+        _LOG.warning("%s", needs_weights(Path(path), tables[WEIGHTS_KEY]))
     if not isinstance(found, dict) or not {"by", "default"} & found.keys():
         raise ConfigError(f"{path} holds no number formats: it has no table {FORMATS!r}")
     return found
+
+
+def needs_weights(path: Path, weights: str) -> str:
+    """Return, for messages, which weights number formats need."""
+    return f"{path} was found for the weights of {path.parent / weights}: with others it keeps less"
 
 
 def write_config(path: Path, tables: Mapping[str, object]) -> Path:

@@ -188,7 +188,7 @@ class Walk:
 
 
 def walk(chance: random.Random, inputs: Sequence[Tensor]) -> Walk:
-    """Draw 5 to 12 steps whose inferences do not depend on each other, or fewer."""
+    """Draw 5 to 12 steps of independent inferences; fewer where none is found."""
     found = Walk(list(inputs), [], [])
     values, wanted = found.values, chance.randint(5, 12)
     for _ in range(TRIES):

@@ -57,7 +57,8 @@ class Lookup(Cell):
         row, width = index_bits(self.rows), self.lanes * self.data_out_0.width
         bounded = self.rows < 1 << self.data_in_0.width
         bound = Components.of(Compare(self.data_in_0.width, constant=True), Mux(2, row))
-        words = Table(len(self.table.words), width, self.table, stages=2)
+        depth = self.rows << (self.beats - 1).bit_length()
+        words = Table(depth, width, self.table, stages=2)
         counted = Components.of(Register(index_bits(self.beats) * (self.beats > 1))) + counter(
             self.beats
         )

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mase_hw._config_file import read_toml
+from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
+from mase_hw._kinds import Table
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.registry import nearest
 
@@ -32,7 +33,7 @@ class Subject:
 
     mg: MaseGraph
     split: Split | None = None
-    config: Mapping[str, Any] | None = None
+    config: Table | None = None
     parallelism: int | str = 1
     original: MaseGraph | None = None
 
@@ -125,24 +126,35 @@ def _kind(value: object) -> str:
 
 @dataclass(frozen=True)
 class ConfigFile:
-    """The tables of a configuration file; None where it has none."""
+    """The tables of a configuration file; None where it has none.
 
-    quantize: Mapping[str, Any] | None = None
-    parallelism: int | str | Mapping[str, Any] | None = None
-    memory: str | Mapping[str, Any] | None = None
+    Attributes:
+        needs: why its number formats go with a graph of their own.
+    """
+
+    quantize: Table | None = None
+    parallelism: int | str | Table | None = None
+    memory: str | Table | None = None
     queues: Mapping[str, int] | None = None
+    needs: str | None = None
 
     def settle(
         self,
         subject: Subject,
-        parallelism: int | str | Mapping[str, Any] | None = None,
+        parallelism: int | str | Mapping[str, object] | None = None,
         memory: str | None = None,
         memory_style: str | None = None,
     ) -> Settings:
-        """Return what holds: the command line's, else the file's, else the model's."""
+        """Return what holds: the command line's, else the file's, else the model's.
+
+        Raises:
+            ConfigError: where the number formats were found for other weights.
+        """
         from mase_hw.graph.memory import ON_CHIP
         from mase_hw.passes.configuration import says_nothing
 
+        if self.needs is not None and not subject.mg.is_quantized:
+            raise ConfigError(self.needs)
         where = next(item for item in (memory, self.memory, ON_CHIP) if item is not None)
         if memory_style is not None:
             table = where if isinstance(where, Mapping) else {"default": where}
@@ -163,9 +175,9 @@ class ConfigFile:
 class Settings:
     """Number formats, where they are given, and what makes hardware of a quantised graph."""
 
-    quantize: Mapping[str, Any] | None
-    parallelism: int | str | Mapping[str, Any]
-    memory: str | Mapping[str, Any]
+    quantize: Table | None
+    parallelism: int | str | Table
+    memory: str | Table
     queues: Mapping[str, int] | None
 
 
@@ -179,14 +191,18 @@ def read_config(path: Path | None) -> ConfigFile:
     tables = read_toml(path)
     if "by" in tables or "default" in tables:
         return ConfigFile(tables)
-    known = [item.name for item in fields(ConfigFile)]
+    weights, needs = tables.pop(WEIGHTS_KEY, None), None
+    if weights is not None:
+        needs = f"{needs_weights(path, weights)}; give --weights {path.parent / weights}"
+        needs += ", or find formats for the model's own: mase-hw fit --no-prepare"
+    known = [item.name for item in fields(ConfigFile) if item.name != "needs"]
     unknown = sorted(set(tables) - set(known))
     if unknown:
         raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: {', '.join(known)}")
-    return ConfigFile(**tables)
+    return ConfigFile(**tables, needs=needs)
 
 
-def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
+def read_parallelism(value: str) -> int | str | Table:
     """Return a number, `auto`, or the table of a TOML file."""
     if value == "auto":
         return value
@@ -194,14 +210,14 @@ def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
         return int(value)
     if value.endswith(".toml"):
         tables = read_toml(Path(value))
-        inner: Mapping[str, Any] = tables.get("parallelism", tables)
+        inner: Table = tables.get("parallelism", tables)
         return inner
     raise ConfigError(f"--parallelism is {value!r}; allowed: a number, auto, or a .toml file")
 
 
 def with_targets(
-    parallelism: int | str | Mapping[str, Any], targets: Mapping[str, float | None]
-) -> int | str | Mapping[str, Any]:
+    parallelism: int | str | Mapping[str, object], targets: Mapping[str, float | None]
+) -> int | str | Table:
     """Return a parallelism that asks for targets too.
 
     Raises:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import FIXED_POINT, Families, names_in
 from mase_hw.geometry.tensor import TensorSpec
@@ -18,7 +19,7 @@ from mase_hw.ops._interface import Interface
 
 Reference = Callable[..., Tensor]
 # The arguments of a call by their ATen names.
-Attributes = Mapping[str, Any]
+Attributes = Table
 T = TypeVar("T")
 
 OPERAND_NAMES = {
@@ -61,7 +62,9 @@ class Call:
             key: what it is.
             compute: returns it.
         """
-        specs = {**self.operands, **self.results}
+        return self._once(key, {**self.operands, **self.results}, compute)
+
+    def _once(self, key: str, specs: Mapping[str, TensorSpec], compute: Callable[[], T]) -> T:
         place = (key, *((name, spec.format, spec.shape) for name, spec in specs.items()))
         if place not in self._known:
             self._known[place] = compute()
@@ -90,9 +93,11 @@ class Call:
 
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
-        number_format = self.operands[operand].quantized
-        codes = self.once(
-            f"codes of {operand}", lambda: _narrow(number_format.encode(self.constants[operand]))
+        spec = self.operands[operand]
+        codes = self._once(
+            "codes",
+            {operand: spec},
+            lambda: _narrow(spec.quantized.encode(self.constants[operand])),
         )
         return codes.to(torch.int64, copy=True)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.precision.cost import Cost, CostTable
+from mase_hw.precision.cost import Cost, CostTable, makers
 from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option
 
@@ -89,7 +89,7 @@ class Chooser:
         self, operands: Sequence[Operand], noise: Sequence[Tensor], costs: CostTable
     ) -> None:
         self._operands, self._noise, self._costs = operands, noise, costs
-        self._making: dict[tuple[int, int], Cost] = {}
+        self._making: dict[tuple[int, int], Cost | None] = {}
         by_node: dict[Node, list[int]] = defaultdict(list)
         for place, item in enumerate(operands):
             by_node[item.node].append(place)
@@ -139,24 +139,43 @@ class Chooser:
     def narrow(self, names: Collection[str], chosen: Chosen) -> bool:
         """Leave out what is as wide as a choice at some nodes; false where nothing would be left.
 
+        Of a node that has hardware for its own operands, it is what consumers ask of its result.
+
         Args:
             names: of the nodes.
             chosen: the choice.
         """
+        narrowed = [self._narrow(self._to_blame(name, chosen), chosen) for name in sorted(names)]
+        return any(narrowed)
+
+    def _to_blame(self, name: str, chosen: Chosen) -> set[int]:
+        """Return the places of what a node is refused for: its operands, or consumers of it."""
+        own = {place for place, item in enumerate(self._operands) if item.node.name == name}
+        named = self._named([(place, chosen.options[place]) for place in own])
+        if own and self._costs.of(self._operands[min(own)].node, named) is None:
+            return own
+        return {
+            place
+            for place, item in enumerate(self._operands)
+            if any(node.name == name for node in makers(item))
+        } or own
+
+    def _narrow(self, places: Collection[int], chosen: Chosen) -> bool:
+        """Leave out the options of places that are as wide as the widest chosen there."""
+        widest = max((self._bits(place, chosen.options[place]) for place in places), default=0.0)
         found = False
-        for place, group in enumerate(self.groups):
-            places = [item for item, _ in group[0].options]
-            if self._operands[places[0]].node.name not in names:
-                continue
-            wide = self._bits([(item, chosen.options[item]) for item in places])
-            kept = [pick for pick in group if self._bits(pick.options) < wide]
-            if kept:
-                self.groups[place], found = kept, True
+        for number, group in enumerate(self.groups):
+            kept = [
+                pick
+                for pick in group
+                if all(p not in places or self._bits(p, n) < widest for p, n in pick.options)
+            ]
+            if kept and len(kept) < len(group):
+                self.groups[number], found = kept, True
         return found
 
-    def _bits(self, picked: Sequence[tuple[int, int]]) -> float:
-        options = (self._operands[place].options[number] for place, number in picked)
-        return sum(option.number_format.bits_per_element for option in options)
+    def _bits(self, place: int, number: int) -> float:
+        return self._operands[place].options[number].number_format.bits_per_element
 
     def _numbers(self, kind: Hashable) -> tuple[int, ...]:
         return tuple(
@@ -256,12 +275,12 @@ class Chooser:
 
     def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Cost | None:
         """Return what a node takes, and what makes its operands in their formats more."""
-        own = self._costs.of(node, self._named(picked))
-        if own is None:
-            return None
-        return reduce(add, (self._made(*item) for item in picked), own)
+        costs = [self._costs.of(node, self._named(picked))]
+        costs += [self._made(*item) for item in picked]
+        known = [item for item in costs if item is not None]
+        return reduce(add, known) if len(known) == len(costs) else None
 
-    def _made(self, place: int, number: int) -> Cost:
+    def _made(self, place: int, number: int) -> Cost | None:
         """Return what it takes to make an operand in an option."""
         if (place, number) not in self._making:
             operand = self._operands[place]

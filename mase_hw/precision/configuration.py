@@ -11,6 +11,7 @@ from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._config_file import WEIGHTS_KEY
 from mase_hw.formats import DEFAULT_FORMAT, formats
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.precision.cost import Lanes
@@ -113,15 +114,20 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any
                 yield label, {"name": name, **given}
 
 
-def to_toml(config: Mapping[str, Any], parallelism: Lanes, head: Sequence[str]) -> str:
+def to_toml(
+    config: Mapping[str, Any], parallelism: Lanes, head: Sequence[str], weights: str | None = None
+) -> str:
     """Return a configuration as the text of a file that `--config` takes.
 
     Args:
         config: by name of the node.
         parallelism: written where it is a table of its own.
         head: lines of comment.
+        weights: the file beside it without whose weights the formats keep less.
     """
-    lines = [*(f"# {line}".rstrip() for line in head), "[quantize]"]
+    lines = [f"# {line}".rstrip() for line in head]
+    lines += [] if weights is None else [f"{WEIGHTS_KEY} = {json.dumps(weights)}", ""]
+    lines.append("[quantize]")
     lines.append(f"by = {json.dumps(config['by'])}")
     for name, item in config.items():
         if name == "by":

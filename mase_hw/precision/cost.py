@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
@@ -19,12 +19,12 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.estimate import Estimate, of_components
 from mase_hw.hardware.explore import BRAM_LUT, DSP_LUT
 from mase_hw.ops import Call, Numeric
-from mase_hw.passes.formats.shared_formats import keeps_format
+from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
-from mase_hw.precision.operands import Operand, Option
+from mase_hw.precision.operands import Operand, Option, operator_of
 
 # A parallelism, see `mase_hw.emit_verilog`.
 Lanes = int | str | Mapping[str, Any]
@@ -149,22 +149,25 @@ class CostTable:
             self._known[key] = self._asked(call, chosen)
         return self._known[key]
 
-    def made(self, operand: Operand, option: Option) -> Cost:
+    def made(self, operand: Operand, option: Option) -> Cost | None:
         """Return what it takes to make an operand in a format, beyond that of the reference.
 
         It is the rounding of the node before, and all of those between that keep the format;
-        consumers of one tensor bear it together.
+        consumers of one tensor bear it together. None where the node before cannot round to it.
         """
-        total, node = Cost(), produced_by(operand)
-        while node is not None and node.op == "call_function":
+        total = Cost()
+        for node in makers(operand):
             names = list(common(node).results)
             if keeps_format(node):
                 names += [name for name, _ in stream_operands(node)]
-            found = self.of(node, dict.fromkeys(names, option))
             usual = self.of(node, {})
-            if found is not None and usual is not None:
-                total += (found - usual).over(max(len(node.users), 1))
-            node = stream_operands(node)[0][1] if keeps_format(node) else None
+            if usual is None or option.number_format.name not in operator_of(node).formats:
+                # A cast follows.
+                continue
+            found = self.of(node, dict.fromkeys(names, option))
+            if found is None:
+                return None
+            total += (found - usual).over(max(len(node.users), 1))
         return total
 
     @staticmethod
@@ -191,9 +194,13 @@ def in_formats(call: Call, chosen: Mapping[str, Option]) -> Call:
     return replace(call, operands=operands, results=results)
 
 
-def produced_by(operand: Operand) -> Node | None:
-    """Return the node whose result an operand is; None of a constant or a result."""
-    return dict(stream_operands(operand.node)).get(operand.name)
+def makers(operand: Operand) -> Iterator[Node]:
+    """Yield the nodes whose results an operand is, and those between that keep the format."""
+    for name, node in stream_operands(operand.node):
+        made: Node | None = node if name == operand.name or shares_format(operand.node) else None
+        while made is not None and made.op == "call_function":
+            yield made
+            made = stream_operands(made)[0][1] if keeps_format(made) else None
 
 
 def _likeness(call: Call) -> Hashable:

@@ -5,28 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import Tensor
-
-from mase_hw.errors import DataError, UnsupportedError
+from mase_hw.errors import UnsupportedError
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.precision.accuracy import DIGITS, PERCENT, Scorer
 from mase_hw.precision.cost import Cost, Lanes, cost_of, with_lanes
 from mase_hw.precision.preparations import STEPS, Formats
 from mase_hw.precision.samples import Samples
-from mase_hw.training import scores_of
-
-# Samples that are run at a time.
-BATCH = 256
-PERCENT = 100.0
-# Of a loss in points, which floats do not hold exactly.
-DIGITS = 9
 
 
 @dataclass(frozen=True)
@@ -61,6 +52,7 @@ class Result:
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
             no reals; None where neither is known.
         accuracy: of the quantised graph; None without labels.
+        examples: of which accuracy is known, see `Scorer`.
         cost: of all nodes, without queues.
         graph: the quantised graph.
         opened: the configuration without what follows from observed values.
@@ -78,6 +70,7 @@ class Result:
     opened: Mapping[str, Any]
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
+    examples: int = 0
 
     @property
     def sqnr_db(self) -> float:
@@ -92,6 +85,7 @@ class Result:
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
             "drop": self.drop,
             "accuracy": self.accuracy,
+            "examples": self.examples,
             **self.cost.to_dict(),
         }
 
@@ -103,7 +97,7 @@ class Evaluator:
         mg: a canonical graph with observed ranges.
         samples: of which those held out are run.
         parallelism: of the hardware whose cost is asked.
-        steps: names of what is done to a graph in its formats, see `STEPS`.
+        limit: points of accuracy that may be lost; None where that is not asked.
     """
 
     def __init__(
@@ -111,11 +105,17 @@ class Evaluator:
         mg: MaseGraph,
         samples: Samples,
         parallelism: Lanes,
-        steps: Sequence[str] = (),
+        limit: float | None = None,
     ) -> None:
         self._mg, self._samples, self._parallelism = mg, samples, parallelism
-        self._steps = steps
-        self.accuracy = self._accuracy(mg)
+        self._steps: Sequence[str] = ()
+        labels = samples.labels
+        self._scorer = None if labels is None else Scorer(mg, samples, labels, limit)
+
+    @property
+    def accuracy(self) -> float | None:
+        """That of the float model; None without labels."""
+        return None if self._scorer is None else self._scorer.accuracy
 
     def with_steps(self, steps: Sequence[str]) -> Evaluator:
         """Return one that prepares graphs in their formats."""
@@ -159,48 +159,24 @@ class Evaluator:
         found = model_agreement(mg)
         if found is None:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
-        accuracy = self._accuracy(mg)
-        drop = self._drop(found.outputs, accuracy)
-        return Result(
-            name, config, found.outputs, drop, accuracy, cost, mg, opened, tuple(self._steps)
+        result = Result(
+            name, config, found.outputs, None, None, cost, mg, opened, tuple(self._steps)
         )
+        return self._scored(result)
 
-    def _drop(self, outputs: Mapping[str, Closeness], accuracy: float | None) -> float | None:
-        if accuracy is not None and self.accuracy is not None:
-            lost = self.accuracy - accuracy
-        else:
-            equal = [item.equal for item in outputs.values() if item.equal is not None]
-            if not equal:
-                return None
-            lost = 1.0 - min(equal)
-        # Shares of counts: 2 of 100 samples are 2 points, as whoever asks for 2 says.
-        return round(PERCENT * lost, DIGITS)
+    def whole(self, result: Result) -> Result:
+        """Return a result with its accuracy on all held-out samples."""
+        if self._scorer is None or result.examples == self._scorer.examples:
+            return result
+        return self._scored(result, whole=True)
 
-    def _accuracy(self, mg: MaseGraph) -> float | None:
-        labels = self._samples.labels
-        if labels is None:
-            return None
-        mg.eval()
-        with torch.no_grad():
-            classes = torch.cat([_classes(mg, part) for part in self._parts()])
-        if classes.shape != labels.shape:
-            raise DataError(
-                f"labels have the shape {tuple(labels.shape)} and the classes that {mg.name} finds "
-                f"{tuple(classes.shape)}; give one label an example"
+    def _scored(self, result: Result, *, whole: bool = False) -> Result:
+        """Return a result with what is lost of classes, or of outputs that are no reals."""
+        if self._scorer is not None:
+            found = self._scorer.of(result.graph, whole=whole)
+            return replace(
+                result, accuracy=found.accuracy, drop=found.drop, examples=found.examples
             )
-        return float((classes == labels).double().mean())
-
-    def _parts(self) -> list[list[Tensor]]:
-        (inputs,) = self._samples.held_out if len(self._samples.held_out) == 1 else (None,)
-        if inputs is None:
-            return [list(part) for part in self._samples.held_out]
-        return [
-            list(part) for part in zip(*(torch.split(item, BATCH) for item in inputs), strict=True)
-        ]
-
-
-def _classes(mg: MaseGraph, inputs: list[Tensor]) -> Tensor:
-    scores = scores_of(mg(*inputs))
-    if not scores.is_floating_point():
-        return scores.reshape(-1)
-    return scores.reshape(len(scores), -1).argmax(1)
+        equal = [item.equal for item in result.outputs.values() if item.equal is not None]
+        drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
+        return replace(result, drop=drop)

@@ -86,9 +86,9 @@ class Fitting:
         if not self._operands:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = measure_of(mg, goal, samples)
-        self._evaluator = Evaluator(mg, samples, parallelism)
+        self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
         self._is_last = is_last
-        self._tried: dict[tuple[int, ...], Result] = {}
+        self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
         self._front: list[Result] = []
 
     def fitted(self) -> Fitted:
@@ -166,7 +166,7 @@ class Fitting:
             chosen, result = self._by_sqnr(10.0 ** (-self._goal.min_sqnr / 10.0))
         else:
             chosen, result = self._by_drop()
-        self._best = chosen
+        self._best, result = chosen, self._evaluator.whole(result)
         real = any(item.sqnr_db is not None for item in result.outputs.values())
         predicted = -10.0 * math.log10(max(float(chosen.noise.max()), 1e-30)) if real else None
         return Fitted(
@@ -174,7 +174,7 @@ class Fitting:
             self._goal,
             result,
             predicted if self._measure.weigh is not by_confidence else None,
-            [item for item in self._tried.values() if item is not result],
+            [item for _, item in self._tried.values() if item.name != result.name],
             self._evaluator.accuracy,
             sum(len(inputs[0]) for inputs in self._samples.held_out),
             self._parallelism,
@@ -207,8 +207,9 @@ class Fitting:
             name = name or f"choice {len(self._tried) + 1}"
             config, opened = configuration(*given), configuration(*given, opened=True)
             result = self._evaluator.run(name, config, opened)
-            self._tried[chosen.options] = replace(result, rows=self._rows(chosen, result))
-        return self._tried[chosen.options]
+            result = replace(result, rows=self._rows(chosen, result))
+            self._tried[chosen.options] = chosen, result
+        return self._tried[chosen.options][1]
 
     def _legal(self, choose: Callable[[], Chosen | None]) -> tuple[Chosen, Result] | None:
         """Return a choice that has hardware, with what it gives; None where none is left.
@@ -261,7 +262,6 @@ class Fitting:
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
         """Return the cheapest choice whose noise on held-out samples is within the target."""
         factor = torch.ones(len(self._measure.nodes), dtype=torch.float64)
-        best: tuple[Chosen, Result] | None = None
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
             bound = target / factor
@@ -273,12 +273,12 @@ class Fitting:
             left = result.sqnr_db - wanted
             if left < -CLIPPED_DB and not self._is_last and clips(result):
                 raise PrecisionError("held-out samples exceed the fitted ranges")
-            best = self._better(best, chosen, result)
-            if 0 <= left <= SLACK_DB or (best is not None and number >= ROUNDS // 2 and left >= 0):
+            if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)
             self._advance(number + 1, ROUNDS, 1)
-        best = self._or_uniform(best)
+        self._try_uniform()
+        best = self._cheapest()
         if best is None:
             raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
         return best
@@ -291,35 +291,28 @@ class Fitting:
         lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
         return not lost and not self._beyond(result)
 
-    def _better(
-        self, best: tuple[Chosen, Result] | None, chosen: Chosen, result: Result
-    ) -> tuple[Chosen, Result] | None:
-        """Return the cheaper of what was best and a result that keeps the goal."""
-        if not self._keeps(result):
-            return best
-        cheaper = best is None or result.cost.weighed < best[1].cost.weighed
-        return (chosen, result) if cheaper else best
+    def _cheapest(self) -> tuple[Chosen, Result] | None:
+        """Return what takes the least of all that was run and keeps the goal; None where none."""
+        known = (item for item in self._tried.values() if self._keeps(item[1]))
+        return min(known, key=lambda item: item[1].cost.weighed, default=None)
 
-    def _or_uniform(self, best: tuple[Chosen, Result] | None) -> tuple[Chosen, Result] | None:
-        """Return the narrowest format that serves everywhere, where that takes less.
+    def _try_uniform(self) -> None:
+        """Run one format for all, from the narrowest to one that keeps the goal.
 
         It needs no casts, which the choice of each format by itself does not see. Where noise is
-        the goal, formats of far more than the best one are not run.
+        the goal, formats of far more than the best choice are not run.
         """
-        bound = None
+        best, bound = self._cheapest(), math.inf
         if best is not None and self._goal.min_sqnr is not None:
             bound = float(best[0].noise.max()) * UNIFORM_NOISE
         for chosen in self._chooser.uniform():
-            if bound is not None and float(chosen.noise.max()) > bound:
+            if float(chosen.noise.max()) > bound:
                 continue
             try:
-                result = self._run(chosen)
+                if self._keeps(self._run(chosen)):
+                    return
             except UnsupportedError:
                 continue
-            found = self._better(best, chosen, result)
-            if self._keeps(result):
-                return found
-        return best
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
         """Return by output what measured noise is of predicted noise."""
@@ -336,22 +329,30 @@ class Fitting:
         assert self._goal.max_drop is not None
         finest, coarsest = self._chooser.finest(), self._chooser.coarsest()
         low, high = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
-        best: tuple[Chosen, Result] | None = None
         for number in range(STEPS):
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
             made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
-            kept = False
-            if made is not None:
-                chosen, result = made
-                kept = self._keeps(result)
-                best = self._better(best, chosen, result)
-            low, high = (middle, high) if kept or made is None else (low, middle)
+            kept = made is None or self._keeps(made[1])
+            low, high = (middle, high) if kept else (low, middle)
             self._advance(number + 1, STEPS, 1)
-        best = self._or_uniform(best) or self._better(None, finest, self._run(finest))
+        self._try_uniform()
+        best = self._confirmed() or self._confirmed(finest)
         if best is None:
             raise PrecisionError(self._out_of_reach(f"max_drop {self._goal.max_drop:g}"))
         return best
+
+    def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
+        """Return what takes the least of all that keeps the goal on all held-out samples."""
+        for chosen in more:
+            self._run(chosen)
+        while (best := self._cheapest()) is not None:
+            chosen, result = best
+            whole = self._evaluator.whole(result)
+            if whole is result:
+                return best
+            self._tried[chosen.options] = chosen, whole
+        return None
 
     def _out_of_reach(self, asked: str) -> str:
         """Return how near the finest formats come, and what limits them."""

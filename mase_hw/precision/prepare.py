@@ -123,7 +123,7 @@ def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph
 
 def _run(mg: MaseGraph, samples: Samples, lanes: Lanes, width: dict[str, object]) -> Result | None:
     try:
-        return Evaluator(mg, samples, lanes).run("", uniform(mg, width))
+        return Evaluator(mg, replace(samples, labels=None), lanes).run("", uniform(mg, width))
     except MaseError as error:
         _LOG.debug("%s is not compared: %s", mg.name, error)
         return None

@@ -37,7 +37,8 @@ def write(found: Fitted, folder: Path) -> Path:
     """
     path = folder / CONFIG
     with result_file(path) as made:
-        made.write_text(to_toml(found.config, found.parallelism, head(found)))
+        weights = WEIGHTS if found.has_own_weights else None
+        made.write_text(to_toml(found.config, found.parallelism, head(found), weights))
     if found.has_own_weights:
         with result_file(folder / WEIGHTS) as made:
             found.graph.save(made)

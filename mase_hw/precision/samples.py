@@ -17,6 +17,8 @@ from mase_hw.passes.formats.agreement import examples_in
 # Of samples that come in one piece, every so manieth is held out.
 HELD_OUT = 4
 LEAST = 2
+# Examples of one batch that ranges are observed on, evenly spread over it.
+OBSERVED = 4096
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Samples:
         given = None if labels is None else torch.as_tensor(labels)
         if held_out is not None:
             held = _batches(mg, held_out)
-            return cls(batches, held, _checked(mg, held, given))
+            return cls([_spread(mg, x) for x in batches], held, _checked(mg, held, given))
         _checked(mg, batches, given)
         if not mg.batched or mg.keeps_state:
             held = batches[HELD_OUT - 1 :: HELD_OUT] or batches[-1:]
@@ -63,12 +65,20 @@ class Samples:
         count = examples_in(mg, whole)
         places = torch.arange(count)
         out = places % HELD_OUT == HELD_OUT - 1 if count >= HELD_OUT else places == count - 1
-        kept = _enough(mg, [_chosen(whole, ~out)], count)
+        kept = _enough(mg, [_spread(mg, _chosen(whole, ~out))], count)
         return cls(kept, [_chosen(whole, out)], None if given is None else given[out])
 
     def digest(self) -> list[float]:
         """Return numbers that tell whether two samples are the same."""
         return [float(item.double().sum()) for part in self.chosen_on for item in part]
+
+
+def _spread(mg: MaseGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Return at most `OBSERVED` examples of a batch."""
+    count = examples_in(mg, inputs)
+    if count <= OBSERVED or mg.keeps_state:
+        return list(inputs)
+    return _chosen(inputs, torch.arange(count) % -(-count // OBSERVED) == 0)
 
 
 def _chosen(whole: Sequence[Tensor], places: Tensor) -> list[Tensor]:

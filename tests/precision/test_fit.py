@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 import mase_hw
+from mase_hw._config_file import read_formats
+from mase_hw.cli._model import Subject, read_config
 from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.emit.warnings import warnings
 from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
@@ -22,6 +24,7 @@ from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
+from mase_hw.precision.accuracy import Scorer
 from mase_hw.precision.choice import Chooser
 from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import Cost, CostTable, cost_of, with_lanes
@@ -197,6 +200,77 @@ def test_accuracy_is_kept_where_it_is_asked_for() -> None:
     assert found.result.drop <= 2.0
     loose = [item for item in found.front if item.name == "uniform fixed 8"]
     assert found.result.cost.weighed < loose[0].cost.weighed
+
+
+def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
+    torch.manual_seed(0)
+    model, inputs = nn.Linear(8, 3), torch.randn(20_000, 8)
+    labels = model(inputs).argmax(1)
+    mg = observed(mase_hw.trace(model, inputs[:64]))
+    samples = Samples.of(mg, [inputs[:64]], [inputs], labels)
+    worse, better = (quantized(mg, width) for width in (4, 12))
+    for limit in (0.5, 20.0):
+        scorer = Scorer(mg, samples, labels, limit)
+        for graph in (worse, better):
+            part, whole = scorer.of(graph, whole=False), scorer.of(graph, whole=True)
+            assert part.examples < whole.examples == 20_000
+            assert (part.drop > limit) == (whole.drop > limit)
+    exact = float((better(inputs).argmax(1) == labels).double().mean())
+    assert scorer.of(better, whole=True).accuracy == pytest.approx(exact)
+    found = fit_formats(
+        mase_hw.trace(model, inputs[:64]),
+        data=[inputs[:64]],
+        held_out=[inputs],
+        labels=labels,
+        max_drop=0.5,
+        formats=["fixed"],
+    )
+    assert found.result.examples == 20_000
+    assert found.result.drop is not None
+    assert found.result.drop <= 0.5
+
+
+def quantized(mg: mase_hw.MaseGraph, width: int) -> mase_hw.MaseGraph:
+    return quantize_transform_pass(mg, uniform(mg, {"name": "fixed", "width": width}))[0]
+
+
+def test_consumers_are_narrowed_where_no_result_is_as_wide_as_they_ask() -> None:
+    class Rows(nn.Module):
+        """A norm of rows so long that hardware bounds the width of its result."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(512)
+            self.first, self.second = nn.Linear(512, 3), nn.Linear(512, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.norm(x)
+            found: Tensor = self.first(y) * self.second(y)
+            return found
+
+    torch.manual_seed(0)
+    graph = mase_hw.trace(Rows().eval(), torch.randn(40, 512))
+    found = fit_formats(graph, min_sqnr=80, formats=["fixed"], prepare=False)
+    assert found.result.sqnr_db >= 80
+    # Not the narrowest uniform format, to which a choice that fails comes down.
+    assert len({row.bits for row in found.rows}) > 2
+    as_good = [item for item in found.front if item.sqnr_db >= 80]
+    assert all(found.result.cost.weighed <= item.cost.weighed for item in as_good)
+
+
+def test_formats_are_refused_without_the_weights_they_were_found_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    graph = perceptron()
+    found = replace(fit_formats(graph, min_sqnr=20, formats=["fixed"]), trained=True)
+    path = write(found, tmp_path)
+    given = read_config(path)
+    with pytest.raises(ConfigError, match=r"model\.mase: with others it keeps less; give"):
+        given.settle(Subject(graph))
+    own = Subject(mase_hw.MaseGraph.load(tmp_path / "model.mase"))
+    assert given.settle(own).quantize == found.config
+    assert read_formats(path) == found.config
+    assert "with others it keeps less" in caplog.text
 
 
 def test_outputs_that_are_indices_count_by_equality() -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.clock_units import DEVICE, SEEDS, SPEED, TARGET, checked
@@ -358,7 +358,7 @@ def emit_network(name: str, folder: Path) -> Project:
 
 
 def perceptron(
-    parallelism: int | Mapping[str, Any], folder: Path, device: str = "generic"
+    parallelism: int | Mapping[str, object], folder: Path, device: str = "generic"
 ) -> Project:
     """Write the perceptron, and check its bits."""
     from mase_hw.api import emit_verilog
