@@ -327,7 +327,7 @@ void linear_rows(const float* values, const std::int8_t* codes, const std::uint8
 // and those that are multiplied.
 #if defined(__AVX512F__)
 using Lanes = __m512;
-constexpr int kLanes = 16, kTileOutputs = 4, kTileRows = 6;
+constexpr int kLanes = 16, kTileOutputs = 4, kTileRows = 6, kOutputsOfEight = 3;
 Lanes load_lanes(const float* values) { return _mm512_loadu_ps(values); }
 Lanes fused(Lanes left, Lanes right, Lanes sum) { return _mm512_fmadd_ps(left, right, sum); }
 float sum_of(Lanes lanes) { return _mm512_reduce_add_ps(lanes); }
@@ -337,7 +337,7 @@ Lanes decode_lanes(const std::int8_t* codes, float scale) {
 }
 #else
 using Lanes = __m256;
-constexpr int kLanes = 8, kTileOutputs = 3, kTileRows = 4;
+constexpr int kLanes = 8, kTileOutputs = 3, kTileRows = 4, kOutputsOfEight = 1;
 Lanes load_lanes(const float* values) { return _mm256_loadu_ps(values); }
 Lanes fused(Lanes left, Lanes right, Lanes sum) { return _mm256_fmadd_ps(left, right, sum); }
 float sum_of(Lanes lanes) { return sum_lanes(lanes); }
@@ -379,33 +379,33 @@ void multiply_tile(const float* values, std::int64_t stride, const float* tile,
   }
 }
 
-// Up to kTileRows rows: codes of whole blocks are decoded where they are multiplied.
-template <int kRows>
+// Few rows: codes of whole blocks are decoded where they are multiplied.
+template <int kRows, int kOutputs>
 void linear_codes(const float* values, const std::int8_t* codes, const std::uint8_t* exponents,
                   const float* bias, float* out, const Shape& weight, std::int64_t first,
                   std::int64_t last) {
-  for (std::int64_t column = first; column < last; column += kTileOutputs) {
-    const int outputs = static_cast<int>(std::min<std::int64_t>(kTileOutputs, last - column));
+  for (std::int64_t column = first; column < last; column += kOutputs) {
+    const int outputs = static_cast<int>(std::min<std::int64_t>(kOutputs, last - column));
     // Of what is no output the last one is computed again.
-    std::int64_t own[kTileOutputs];
-    for (int output = 0; output < kTileOutputs; ++output) {
+    std::int64_t own[kOutputs];
+    for (int output = 0; output < kOutputs; ++output) {
       own[output] = column + std::min(output, outputs - 1);
     }
-    Lanes sums[kRows][kTileOutputs] = {};
+    Lanes sums[kRows][kOutputs] = {};
     for (std::int64_t block = 0; block < weight.blocks(); ++block) {
-      float scales[kTileOutputs];
-      for (int output = 0; output < kTileOutputs; ++output) {
+      float scales[kOutputs];
+      for (int output = 0; output < kOutputs; ++output) {
         scales[output] = scale_of(exponents[own[output] * weight.blocks() + block]);
       }
       const std::int64_t start = block * weight.block;
       for (std::int64_t at = start; at < start + weight.block; at += kLanes) {
-        Lanes decoded[kTileOutputs];
-        for (int output = 0; output < kTileOutputs; ++output) {
+        Lanes decoded[kOutputs];
+        for (int output = 0; output < kOutputs; ++output) {
           decoded[output] = decode_lanes(codes + own[output] * weight.columns + at, scales[output]);
         }
         for (int row = 0; row < kRows; ++row) {
           const Lanes value = load_lanes(values + row * weight.columns + at);
-          for (int output = 0; output < kTileOutputs; ++output) {
+          for (int output = 0; output < kOutputs; ++output) {
             sums[row][output] = fused(value, decoded[output], sums[row][output]);
           }
         }
@@ -483,8 +483,10 @@ void linear(const float* values, const std::int8_t* codes, const std::uint8_t* e
             const float* bias, float* out, std::int64_t count, const Shape& weight, int threads) {
   parallel_ranges(weight.rows, threads, [&](std::int64_t first, std::int64_t last) {
 #if defined(__AVX2__) && defined(__FMA__)
-    if (count == kTiledRows && weight.block % 32 == 0 && weight.columns % weight.block == 0) {
-      linear_codes<kTiledRows>(values, codes, exponents, bias, out, weight, first, last);
+    if ((count == 4 || count == 8) && weight.block % 32 == 0 &&
+        weight.columns % weight.block == 0) {
+      const auto few = count == 4 ? linear_codes<4, kTileOutputs> : linear_codes<8, kOutputsOfEight>;
+      few(values, codes, exponents, bias, out, weight, first, last);
       return;
     }
     if (count >= kTiledRows && weight.block <= kTileColumns) {
