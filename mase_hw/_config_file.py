@@ -8,8 +8,8 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 from mase_hw.errors import ConfigError
 
@@ -21,7 +21,7 @@ FORMATS = "quantize"
 WEIGHTS_KEY = "weights"
 
 
-def read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> Record:
     """Return a TOML file's tables.
 
     Raises:
@@ -37,7 +37,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
-def read_formats(path: str | Path) -> dict[str, Any]:
+def read_formats(path: str | Path) -> dict[str, object]:
     """Return the number formats of a configuration file: its table `quantize`, or all of it.
 
     Raises:

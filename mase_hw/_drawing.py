@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def save_figure(
     axes.grid(alpha=0.3)
     draw(axes)
     files = [path.with_name(f"{path.name}.{kind}") for kind in ("png", "svg")]
-    settings: tuple[dict[str, Any], ...] = (
+    settings: tuple[Record, ...] = (
         {"dpi": DOTS_PER_INCH, "metadata": {"Software": None}},
         {"metadata": {"Date": None}},
     )

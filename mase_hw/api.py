@@ -11,6 +11,7 @@ from typing import Any
 
 from torch import nn
 
+from mase_hw._kinds import Setting, Table
 from mase_hw.deploy.board import Board, fitting, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
@@ -53,9 +54,7 @@ __all__ = [
 ]
 
 
-def compress(
-    mg: MaseGraph, config: Mapping[str, Any], split: Any, **options: Any
-) -> CompressionResult:
+def compress(mg: MaseGraph, config: Table, split: Any, **options: Setting) -> CompressionResult:
     """Quantize, prune and fine-tune a graph in the order that `config` declares.
 
     Args:
@@ -69,12 +68,12 @@ def compress(
 
 @naming_units()
 def emit_verilog(
-    model: nn.Module | MaseGraph,
+    model: nn.Module | MaseGraph | str | os.PathLike[str],
     example_inputs: Any = None,
     *,
     output: str | Path,
-    config: Mapping[str, Any] | None = None,
-    parallelism: int | str | Mapping[str, Any] = 1,
+    config: Table | None = None,
+    parallelism: int | str | Table = 1,
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,
@@ -89,7 +88,8 @@ def emit_verilog(
     """Write a SystemVerilog project for a model.
 
     Args:
-        model: a module, or a graph; a graph that is not quantised is quantised first.
+        model: a module, the path of an ONNX file, or a graph; a graph that is not quantised is
+            quantised first.
         example_inputs: tensors that the module takes, with a batch dimension where it has one.
         output: folder to write; absent, empty, or an earlier project, which is replaced.
         config: number formats, see `mase_hw.passes.formats.quantize`; else 8-bit fixed point.
@@ -122,7 +122,7 @@ def emit_verilog(
         deployment = Deployment(BusOptions(deployment))
     if isinstance(model, MaseGraph):
         mg = model
-    elif example_inputs is None:
+    elif example_inputs is None and isinstance(model, nn.Module):
         raise EmissionError("a module needs example_inputs: the tensors that it takes")
     else:
         mg = trace(model, example_inputs, name=name)
@@ -162,10 +162,10 @@ def build(
     *,
     board: Board | str,
     output: str | Path,
-    parallelism: int | str | Mapping[str, Any] | None = None,
+    parallelism: int | str | Table | None = None,
     seeds: int = 1,
     progress: Callable[[str], None] | None = None,
-    **options: Any,
+    **options: Setting,
 ) -> tuple[Project, RouteReport]:
     """Write a project for a board, and its bitstream beside it, `OUTPUT.bit`.
 
@@ -190,7 +190,7 @@ def build(
     within = {"default": "auto", **(chosen.budget or {})}
     around = Deployment(board=chosen)
 
-    def emitted(folder: str | Path, asked: int | str | Mapping[str, Any]) -> Project:
+    def emitted(folder: str | Path, asked: int | str | Table) -> Project:
         return emit_verilog(
             model, example_inputs, output=folder, parallelism=asked, deployment=around, **options
         )
@@ -232,7 +232,9 @@ def prune(mg: MaseGraph, *, structured: bool = False, **options: object) -> Mase
 
 
 @naming_units()
-def simulate(project: Project | str | Path, inputs: Any = None, **options: Any) -> SimulationReport:
+def simulate(
+    project: Project | str | Path, inputs: Any = None, **options: Setting
+) -> SimulationReport:
     """Simulate a project and compare every output bit with the integer reference.
 
     Args:
@@ -249,7 +251,7 @@ def compare(
     model: nn.Module | str | os.PathLike[str] | None,
     project: Project | str | Path,
     inputs: Any = None,
-    **options: Any,
+    **options: Setting,
 ) -> Comparison | CodesComparison:
     """Run every layer as the float model, as the integer reference, and in simulated hardware.
 
@@ -272,7 +274,7 @@ def synthesize(project: Project | str | Path, target: str = "xcup") -> Synthesis
     return synthesize_folder(_folder(project), target)
 
 
-def route(project: Project | str | Path, target: str = "ecp5", **options: Any) -> RouteReport:
+def route(project: Project | str | Path, target: str = "ecp5", **options: Setting) -> RouteReport:
     """Synthesize, place and route a project.
 
     Args:

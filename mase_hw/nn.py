@@ -25,6 +25,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.formats import Format, format_class, formats
 from mase_hw.graph.declared import capturing, declare, decode_format, encode_format, is_capturing
@@ -237,7 +238,7 @@ class QuantizedLayer(nn.Module):
         self.forget()
         self.refit()
 
-    def _fields(self, operand: str) -> tuple[type[Format], dict[str, Any]]:
+    def _fields(self, operand: str) -> tuple[type[Format], Record]:
         given = {
             key.removeprefix(f"{operand}_"): value
             for key, value in self.config.items()
@@ -436,7 +437,7 @@ def calibrate(model: nn.Module, batches: Iterable[object]) -> nn.Module:
     return model
 
 
-def _observe(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+def _observe(layer: nn.Module, arguments: tuple[object, ...]) -> None:
     assert isinstance(layer, QuantizedLayer)
     layer.observe(arguments[0])
 

@@ -37,7 +37,7 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
         yield _loaded(entry_point.load, entry_point.value)
 
 
-def _loaded(load: Callable[[], Any], name: str) -> Any:
+def _loaded(load: Callable[[], object], name: str) -> Any:
     """Return what a file defines.
 
     Raises:

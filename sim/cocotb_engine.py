@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw._resources import sim_folder
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ToolError
@@ -91,7 +91,7 @@ def write_testbench(
 
 def _vectors(
     summary: DesignSummary, inputs: tuple[Bytes, ...], expected: Mapping[str, Bytes]
-) -> dict[str, Any]:
+) -> Record:
     arrays = {
         f"input.{item.name}": beats for item, beats in zip(summary.inputs, inputs, strict=True)
     }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Record
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import SimulationError
@@ -149,7 +150,7 @@ class Comparison:
 
     def save(self, path: str | Path) -> None:
         """Write arrays `NODE.float`, `NODE.quantized` and `NODE.rtl` into an `.npz` file."""
-        arrays: dict[str, Any] = {}
+        arrays: Record = {}
         for name, layer in self.layers.items():
             if layer.exact is not None:
                 arrays[f"{name}.float"] = layer.exact.numpy()

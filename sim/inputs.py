@@ -96,7 +96,7 @@ def _random(stream: Stream, count: int, generator: torch.Generator) -> Tensor:
     return codes
 
 
-def _by_stream(streams: Sequence[Stream], inputs: object) -> dict[str, Any]:
+def _by_stream(streams: Sequence[Stream], inputs: object) -> dict[str, object]:
     names = [stream.name for stream in streams]
     if isinstance(inputs, (str, Path)):
         return _by_stream(streams, _read(Path(inputs)))
@@ -125,7 +125,9 @@ def _by_stream(streams: Sequence[Stream], inputs: object) -> dict[str, Any]:
     return dict(zip(names, inputs, strict=True))
 
 
-def _with_values(streams: Sequence[Stream], inputs: Mapping[object, object]) -> dict[Any, Any]:
+def _with_values(
+    streams: Sequence[Stream], inputs: Mapping[object, object]
+) -> dict[object, object]:
     """Return inputs with the values of what is given as codes.
 
     Raises:
@@ -149,7 +151,7 @@ def _with_values(streams: Sequence[Stream], inputs: Mapping[object, object]) -> 
     return found
 
 
-def _read(path: Path) -> Any:
+def _read(path: Path) -> object:
     try:
         loaded = np.load(path, allow_pickle=False)
         return dict(loaded) if isinstance(loaded, np.lib.npyio.NpzFile) else loaded
@@ -185,6 +187,8 @@ def _values(stream: Stream, given: object) -> Tensor:
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
     given_shape = tuple(values.shape)
+    if stream.batch_dim is None and given_shape == spec.shape:
+        values = values.reshape(stream.several(1))
     dim = stream.batch_dim or 0
     if dim < values.ndim:
         values = values.movedim(dim, 0)

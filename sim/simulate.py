@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
@@ -163,7 +164,7 @@ class SimulationReport:
 
     def save_outputs(self, path: Path) -> None:
         """Write `codes` and `values` of the first output, `codes_1`, ... of further ones."""
-        arrays: dict[str, Any] = {}
+        arrays: Record = {}
         for number, name in enumerate(self.outputs):
             suffix = f"_{number}" if number else ""
             arrays[f"codes{suffix}"] = self.outputs[name].numpy()

@@ -17,6 +17,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_results",
         "_processes",
         "registry",
+        "_checks",
+        "_kinds",
+        "_aten",
         "_stages",
         "_logs",
         "_resources",
@@ -61,16 +64,6 @@ TOP_LEVEL = (
     "LICENSE",
     "constraints.txt",
 )
-
-
-def unit_names(root: Path) -> set[str]:
-    """Return the file names of the operators and formats of a tree."""
-    return {
-        path.stem
-        for folder in ("ops", "formats")
-        for path in (root / "mase_hw" / folder).rglob("*.py")
-        if not path.stem.startswith("_")
-    }
 
 
 def named_units(root: Path, names: Collection[str]) -> list[str]:

@@ -24,8 +24,11 @@ from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import Removable, Stateful, carried, operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
+from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.whole_numbers import whole_formats
 from mase_hw.timing.back_pressure import Network
 from mase_hw.timing.prediction import predict
@@ -326,6 +329,14 @@ def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
 def part_number(node: Node) -> int:
     """Return to which part a node of a graph of parts belongs."""
     return int(metadata(node).module_path.split(".")[1])
+
+
+def rounded(graph: MaseGraph, config: Mapping[str, Any]) -> MaseGraph:
+    """Return a captured graph in the formats of a configuration, of which none is widened."""
+    mg, _ = decompose_fused_transform_pass(canonicalize(graph, config), config)
+    mg, _ = keep_formats_transform_pass(mg)
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": [graph.example_inputs]})
+    return quantize_transform_pass(mg, config)[0]
 
 
 def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:

@@ -2,7 +2,8 @@
 
 `python -m tests.random_designs --count 200 --seed 0` says which seeds are wrong, and counts the
 others. A graph is drawn from the steps of `test_random_graphs` and more; what a format has no
-hardware for is fixed point.
+hardware for is fixed point. Every fourth seed has external weights, another fourth equal layers on
+the hardware of one.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import random
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -28,6 +29,8 @@ from tests.test_random_graphs import STEPS, Call, constant, layer
 
 SHAPES = ((2, 5), (2, 3, 6), (2, 4, 4), (2, 5, 3), (2, 2, 4, 5), (2, 4, 3, 3), (2, 3, 6, 6))
 MOST_ELEMENTS, TRIES, SAMPLES = 500, 60, 24
+# What a seed's rest by four says of a design.
+EXTERNAL, REUSE = 2, 3
 PARALLELISMS = (1, 2, 3, "auto", 4, 5)
 MULTIPLIERS = (4, 16, 64, 256)
 FIXED = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
@@ -125,15 +128,27 @@ FORMATS: dict[str, dict[str, object]] = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Step:
+    """What a step is made of: its kind, the shape it takes, a number; and whose results."""
+
+    kind: str
+    shape: tuple[int, ...]
+    number: int
+    taken: tuple[int, int]
+
+    def module(self) -> nn.Module:
+        """Return the step with new constants."""
+        return KINDS[self.kind](self.shape, self.number).eval()
+
+
 class Graph(nn.Module):
     """Steps of two earlier results each; those that nobody takes leave it, and some others."""
 
-    def __init__(
-        self, steps: list[nn.Module], taken: list[tuple[int, int]], returned: list[int]
-    ) -> None:
+    def __init__(self, steps: list[Step], modules: list[nn.Module], returned: list[int]) -> None:
         super().__init__()
-        self.steps = nn.ModuleList(steps)
-        self.taken = taken
+        self.steps = nn.ModuleList(modules)
+        self.taken = [step.taken for step in steps]
         self.returned = returned
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -144,16 +159,40 @@ class Graph(nn.Module):
         return tuple(values[place] for place in self.returned)
 
 
-def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
-    """Draw a module whose inferences do not depend on each other; None where none was found."""
-    chance = random.Random(seed)
-    torch.manual_seed(seed)
-    shape, count = chance.choice(SHAPES), chance.choice((1, 1, 2))
-    values = [torch.randn(shape) for _ in range(count)]
-    inputs, steps, taken = tuple(values), list[nn.Module](), list[tuple[int, int]]()
-    wanted = chance.randint(5, 12)
+class Layers(nn.Module):
+    """Graphs of one input and one result of its shape, behind each other."""
+
+    def __init__(self, graphs: list[Graph]) -> None:
+        super().__init__()
+        self.graphs = nn.ModuleList(graphs)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the last one's result."""
+        for item in self.graphs:
+            (x,) = item(x)
+        return x
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Steps and what came of them, the inputs first."""
+
+    values: list[Tensor]
+    steps: list[Step]
+    modules: list[nn.Module]
+
+    @property
+    def inputs(self) -> tuple[Tensor, ...]:
+        """The values that no step made."""
+        return tuple(self.values[: len(self.values) - len(self.steps)])
+
+
+def walk(chance: random.Random, inputs: Sequence[Tensor]) -> Walk:
+    """Draw 5 to 12 steps of independent inferences; fewer where none is found."""
+    found = Walk(list(inputs), [], [])
+    values, wanted = found.values, chance.randint(5, 12)
     for _ in range(TRIES):
-        if len(steps) == wanted:
+        if len(found.steps) == wanted:
             break
         name, number = chance.choice(NAMES), chance.randint(0, 4)
         first = max(0, len(values) - 1 - int(chance.expovariate(0.8)))
@@ -161,11 +200,12 @@ def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
         alike = [i for i, item in enumerate(values) if item.shape == values[first].shape]
         if chance.random() < 0.4:
             second = chance.choice(alike)
+        step = Step(name, tuple(values[first].shape), number, (first, second))
         try:
-            step = KINDS[name](values[first].shape, number).eval()
+            module = step.module()
             with torch.no_grad():
-                result = step(values[first], values[second])
-                alone = step(values[first][:1], values[second][:1])
+                result = module(values[first], values[second])
+                alone = module(values[first][:1], values[second][:1])
         except (RuntimeError, IndexError, ValueError, TypeError, ZeroDivisionError, AssertionError):
             continue
         if not (result.dim() > 1 and result.is_floating_point() and result.shape[0] == 2):
@@ -174,14 +214,41 @@ def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
             continue
         if alone.shape == result[:1].shape and torch.allclose(alone, result[:1], atol=1e-4):
             values.append(result)
-            steps.append(step)
-            taken.append((first, second))
-    used = {place for pair in taken for place in pair}
-    if not steps or not used.issuperset(range(count)):
+            found.steps.append(step)
+            found.modules.append(module)
+    return found
+
+
+def graph(seed: int) -> tuple[Graph, tuple[Tensor, ...]] | None:
+    """Draw a module whose inferences do not depend on each other; None where none was found."""
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    shape, count = chance.choice(SHAPES), chance.choice((1, 1, 2))
+    found = walk(chance, [torch.randn(shape) for _ in range(count)])
+    used = {place for step in found.steps for place in step.taken}
+    if not found.steps or not used.issuperset(range(count)):
         return None
-    ends = [place for place in range(count, len(values)) if place not in used][:3]
-    ends += [chance.randrange(count, len(values))] * (chance.random() < 0.3)
-    return Graph(steps, taken, ends[:: chance.choice((1, -1))]).eval(), inputs
+    ends = [place for place in range(count, len(found.values)) if place not in used][:3]
+    ends += [chance.randrange(count, len(found.values))] * (chance.random() < 0.3)
+    model = Graph(found.steps, found.modules, ends[:: chance.choice((1, -1))])
+    return model.eval(), found.inputs
+
+
+def layers(seed: int) -> tuple[Layers, tuple[Tensor, ...]] | None:
+    """Draw two or three layers that compute the same with other constants; None where none are."""
+    chance = random.Random(seed)
+    torch.manual_seed(seed)
+    found = walk(chance, [torch.randn(chance.choice(SHAPES))])
+    (given,) = found.inputs
+    ends = [place for place, value in enumerate(found.values) if value.shape == given.shape]
+    steps = found.steps[: ends[-1]]
+    if not steps:
+        return None
+    graphs = [
+        Graph(steps, [step.module() for step in steps], [len(steps)])
+        for _ in range(chance.choice((2, 3)))
+    ]
+    return Layers(graphs).eval(), found.inputs
 
 
 def configured(model: Graph, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
@@ -217,18 +284,44 @@ class Fate:
     why: str = ""
 
 
-def fate(seed: int) -> Fate | None:
-    """Return what becomes of a random design; None where none is drawn."""
-    drawn = graph(seed)
-    if drawn is None:
-        return None
-    model, inputs = drawn
+def equally_configured(model: Layers, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
+    """Return the graph with one random format that has hardware in all layers."""
+    kind = random.Random(seed).choice(list(FORMATS))
+    for config in (FORMATS[kind], FIXED):
+        try:
+            found = quantize(trace(model, inputs), {"default": {"config": config}}, reuse=True)
+            if config is FIXED or not preflight(found):
+                return found
+        except MaseError:
+            if config is FIXED:
+                raise
+    raise AssertionError("the last one returns or raises")
+
+
+def options_of(seed: int) -> dict[str, object]:
+    """Return how the design of a seed is emitted."""
     options: dict[str, object] = {"parallelism": PARALLELISMS[seed % len(PARALLELISMS)]}
     if options["parallelism"] == "auto":
         options["multipliers"] = random.Random(seed).choice(MULTIPLIERS)
+    if seed % 4 == EXTERNAL:
+        options["memory"] = "external"
+    return options
+
+
+def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
+    """Return what becomes of a random design; None where none is drawn."""
+    drawn = layers(seed) if seed % 4 == REUSE else graph(seed)
+    if drawn is None:
+        return None
+    model, inputs = drawn
+    options = options_of(seed)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            mg = configured(model, inputs, seed)
+            if isinstance(model, Layers):
+                mg = equally_configured(model, inputs, seed)
+                options["reuse"] = True
+            else:
+                mg = configured(model, inputs, seed)
             project = mase_hw.emit_verilog(mg, output=f"{folder}/project", **options)
         except MaseError as error:
             return Fate(seed, "wrong" if "deadlock" in str(error) else "refused", str(error))
@@ -237,7 +330,7 @@ def fate(seed: int) -> Fate | None:
         for stall, resets in ((0.0, 0), (0.4, 0), (0.2, 5 * (seed % 4 == 1))):
             try:
                 report = mase_hw.simulate(
-                    project, samples=SAMPLES, stall=stall, seed=seed, resets=resets,
+                    project, samples=samples, stall=stall, seed=seed, resets=resets,
                     checks=seed % 2 == 0,
                 )  # fmt: skip
             # A design that is emitted is built, and ends.
@@ -253,9 +346,9 @@ def fate(seed: int) -> Fate | None:
     return Fate(seed, "exact")
 
 
-def fates(seeds: range) -> Iterator[Fate]:
+def fates(seeds: Iterable[int], samples: int = SAMPLES) -> Iterator[Fate]:
     """Yield what becomes of each seed for which something is drawn."""
-    yield from (found for seed in seeds if (found := fate(seed)) is not None)
+    yield from (found for seed in seeds if (found := fate(seed, samples)) is not None)
 
 
 def main() -> int:

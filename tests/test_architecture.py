@@ -16,7 +16,6 @@ from tests._architecture import (
     package_circles,
     private_imports,
     stray_files,
-    unit_names,
     upward_imports,
 )
 
@@ -29,7 +28,7 @@ def registered_names() -> set[str]:
     words = {cls.name for cls in formats().values()} | operators().keys()
     for cls in formats().values():
         words |= {cls.abbreviation, *cls.aliases}
-    return (words | unit_names(ROOT)) - {operator.role for operator in operators().values()}
+    return words - {operator.role for operator in operators().values()}
 
 
 def write(root: Path, files: dict[str, str]) -> Path:

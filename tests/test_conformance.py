@@ -13,7 +13,6 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import mase_hw
-from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.emit.project import load_reference
 from mase_hw.formats import DEFAULT_FORMAT, family_of, formats
@@ -34,6 +33,7 @@ from tests._conformance import (
     number_formats,
     part_number,
     parts_in,
+    rounded,
     sample,
     side_by_side,
     traced,
@@ -129,7 +129,7 @@ def everything() -> mase_hw.MaseGraph:
 def everything_as(name: str) -> tuple[mase_hw.MaseGraph, list[Part]]:
     """Return `everything` in a configuration, and its parts; in 8 bits, what has no hardware so."""
     graph, entry = everything(), CONFIGS[name]["default"]["config"]
-    found = {problem.node for problem in preflight(quantize(graph, CONFIGS[name]))}
+    found = {problem.node for problem in preflight(rounded(graph, CONFIGS[name]))}
     numbers = {part_number(node) for node in graph.nodes if node.name in found}
     examples = in_fixed_point()
     assert len(numbers) < len(examples) / 20, found
@@ -141,7 +141,7 @@ def everything_as(name: str) -> tuple[mase_hw.MaseGraph, list[Part]]:
         for node in graph.nodes
         if node.op == "call_function" and part_number(node) in numbers
     }
-    return quantize(graph, {"by": "name", "default": {"config": entry}, **others}), parts
+    return rounded(graph, {"by": "name", "default": {"config": entry}, **others}), parts
 
 
 def test_every_operator_has_an_example():

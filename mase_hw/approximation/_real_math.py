@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, Protocol
+from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
 import torch
@@ -21,26 +21,10 @@ _POWER_BITS = 2000
 _SHORT_BITS = 100
 _TANH_BOUND = 150
 _ERFC_BOUND = 16
-
-
-class Real(Protocol):
-    """A float64 tensor, or an mpmath real: what both have in common."""
-
-    def __add__(self, other: Any, /) -> Real: ...
-    def __radd__(self, other: Any, /) -> Real: ...
-    def __sub__(self, other: Any, /) -> Real: ...
-    def __rsub__(self, other: Any, /) -> Real: ...
-    def __mul__(self, other: Any, /) -> Real: ...
-    def __rmul__(self, other: Any, /) -> Real: ...
-    def __truediv__(self, other: Any, /) -> Real: ...
-    def __rtruediv__(self, other: Any, /) -> Real: ...
-    def __pow__(self, other: Any, /) -> Real: ...
-    def __neg__(self) -> Real: ...
-    def __abs__(self) -> Real: ...
-    def __lt__(self, other: Any, /) -> Any: ...
-    def __le__(self, other: Any, /) -> Any: ...
-    def __gt__(self, other: Any, /) -> Any: ...
-    def __ge__(self, other: Any, /) -> Any: ...
+# mpmath has no types.
+Mpf = Any
+# An argument or a result: a float64 tensor of `FAST`, a number of `PRECISE`.
+Real = torch.Tensor | Mpf
 
 
 class RealMath(ABC):
@@ -133,58 +117,58 @@ class _Fast(RealMath):
 
     pi = torch.pi
 
-    def where(self, condition: Any, if_true: Any, if_false: Any) -> Any:
+    def where(self, condition: Real, if_true: Real, if_false: Real) -> Real:
         return torch.where(condition, if_true, if_false)
 
-    def clip(self, x: Any, low: float, high: float) -> Any:
+    def clip(self, x: Real, low: float, high: float) -> Real:
         # At a bound the slope is one: rounded values lie on bounds, and would never leave them.
         # That of torch.clamp depends on torch's version.
         x = x if low == -math.inf else torch.where(x < low, low, x)
         return x if high == math.inf else torch.where(x > high, high, x)
 
-    def exp(self, x: Any) -> Any:
+    def exp(self, x: Real) -> Real:
         return torch.exp(x)
 
-    def power(self, base: float, x: Any) -> Any:
+    def power(self, base: float, x: Real) -> Real:
         return torch.pow(base, x)
 
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Real) -> Real:
         return torch.expm1(x)
 
-    def log(self, x: Any) -> Any:
+    def log(self, x: Real) -> Real:
         return torch.log(x)
 
-    def log2(self, x: Any) -> Any:
+    def log2(self, x: Real) -> Real:
         return torch.log2(x)
 
-    def log10(self, x: Any) -> Any:
+    def log10(self, x: Real) -> Real:
         return torch.log10(x)
 
-    def log1p(self, x: Any) -> Any:
+    def log1p(self, x: Real) -> Real:
         return torch.log1p(x)
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Real) -> Real:
         return torch.sin(x)
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Real) -> Real:
         return torch.cos(x)
 
-    def asin(self, x: Any) -> Any:
+    def asin(self, x: Real) -> Real:
         return torch.asin(x)
 
-    def atan(self, x: Any) -> Any:
+    def atan(self, x: Real) -> Real:
         return torch.atan(x)
 
-    def tanh(self, x: Any) -> Any:
+    def tanh(self, x: Real) -> Real:
         return torch.tanh(x)
 
-    def erf(self, x: Any) -> Any:
+    def erf(self, x: Real) -> Real:
         return torch.special.erf(x)
 
-    def erfc(self, x: Any) -> Any:
+    def erfc(self, x: Real) -> Real:
         return torch.special.erfc(x)
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Real) -> Real:
         return torch.sqrt(x) if isinstance(x, torch.Tensor) else math.sqrt(x)
 
 
@@ -200,19 +184,19 @@ class Precise(RealMath):
         self.context.prec = bits
 
     @property
-    def pi(self) -> Any:
+    def pi(self) -> Real:
         return self.context.pi
 
-    def where(self, condition: Any, if_true: Any, if_false: Any) -> Any:
+    def where(self, condition: Real, if_true: Real, if_false: Real) -> Real:
         return if_true if condition else if_false
 
-    def clip(self, x: Any, low: float, high: float) -> Any:
+    def clip(self, x: Real, low: float, high: float) -> Real:
         return min(max(x, self.context.mpf(low)), self.context.mpf(high))
 
-    def exp(self, x: Any) -> Any:
+    def exp(self, x: Real) -> Real:
         return self.context.exp(self.clip(x, _EXPONENT_LOW, _EXPONENT_HIGH))
 
-    def power(self, base: float, x: Any) -> Any:
+    def power(self, base: float, x: Real) -> Real:
         bound = _POWER_BITS / max(abs(math.log2(base)), 2.0**-_POWER_BITS)
         found = self.context.mpf(base) ** self.clip(x, -bound, bound)
         mantissa, exponent = self.context.frexp(found)
@@ -220,46 +204,46 @@ class Precise(RealMath):
         is_short = abs(short - mantissa) < self.context.ldexp(1, -self.context.prec + _SHORT_BITS)
         return self.context.ldexp(short, exponent) if is_short else found
 
-    def expm1(self, x: Any) -> Any:
+    def expm1(self, x: Real) -> Real:
         return self.exp(x) - 1
 
-    def log(self, x: Any) -> Any:
+    def log(self, x: Real) -> Real:
         return self.context.log(x)
 
-    def log2(self, x: Any) -> Any:
+    def log2(self, x: Real) -> Real:
         mantissa, exponent = self.context.frexp(x)
         return self.context.log(2 * mantissa) / self.context.log(2) + (exponent - 1)
 
-    def log10(self, x: Any) -> Any:
+    def log10(self, x: Real) -> Real:
         found = self.context.log(x) / self.context.log(10)
         whole = self.context.nint(found)
         return whole if self.context.mpf(10) ** whole == x else found
 
-    def log1p(self, x: Any) -> Any:
+    def log1p(self, x: Real) -> Real:
         return self.context.log(1 + x)
 
-    def sin(self, x: Any) -> Any:
+    def sin(self, x: Real) -> Real:
         return self.context.sin(x)
 
-    def cos(self, x: Any) -> Any:
+    def cos(self, x: Real) -> Real:
         return self.context.cos(x)
 
-    def asin(self, x: Any) -> Any:
+    def asin(self, x: Real) -> Real:
         return self.context.asin(x)
 
-    def atan(self, x: Any) -> Any:
+    def atan(self, x: Real) -> Real:
         return self.context.atan(x)
 
-    def tanh(self, x: Any) -> Any:
+    def tanh(self, x: Real) -> Real:
         return self.context.tanh(self.clip(x, -_TANH_BOUND, _TANH_BOUND))
 
-    def erf(self, x: Any) -> Any:
+    def erf(self, x: Real) -> Real:
         return self.context.erf(self.clip(x, -_ERFC_BOUND, _ERFC_BOUND))
 
-    def erfc(self, x: Any) -> Any:
+    def erfc(self, x: Real) -> Real:
         return self.context.erfc(self.clip(x, -_ERFC_BOUND, _ERFC_BOUND))
 
-    def sqrt(self, x: Any) -> Any:
+    def sqrt(self, x: Real) -> Real:
         return self.context.sqrt(x)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, fact
 from mase_hw.cells._encoder import cast_stages, encoder
@@ -25,7 +24,7 @@ class Elementwise(Cell):
         latency: cycles from a beat to its result.
     """
 
-    latency: ClassVar[int] = 4
+    latency = 4
     data_in_0: Encoding
     data_out_0: Encoding
     lanes: int

@@ -54,7 +54,6 @@ class Stored(Motion):
 
     @property
     def lag(self) -> int:
-        """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -85,14 +84,12 @@ class GrowingReplay(Stored):
         return self.blocks.count(beats) // self.sent.runs * self.sent.beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """A beat of the block."""
         block = self.sent.run(results)
         place = (results - self.sent.start(block)) % self.blocks.length(block)
         needs: Cycles = self.blocks.start(block) + place
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """The last beats of the block before may be on their way."""
         return self._read(places) - Steps(self.latency).depth
 
     def _read(self, places: Cycles) -> Cycles:
@@ -125,7 +122,6 @@ class GrowingReorder(Stored):
         return len(self.last) // self.passes.runs * self.passes.beats
 
     def results(self, beats: int, port: str = "") -> int:
-        """All passes of every tensor."""
         return beats // self.inputs * self._results
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -135,11 +131,9 @@ class GrowingReorder(Stored):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Two whole tensors; the last beats of the one before may be on their way."""
         return self._read(places) - Steps(self.latency).depth
 
     def _read(self, places: Cycles) -> Cycles:
-        """The tensor two before."""
         read: Cycles = (places // self.inputs - 1) * self._results - 1
         return read
 
@@ -161,13 +155,11 @@ class GrowingFold(Fold):
         return self.latency + 2
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A result follows its last beat."""
         come = met(arrivals)
         result: Cycles = come[self.needs("", come.size)] + self.latency
         return result
 
     def results(self, beats: int, port: str = "") -> int:
-        """One for each sum."""
         return self.sums.count(beats)
 
     def needs(self, port: str, beats: int) -> Cycles:
@@ -177,7 +169,6 @@ class GrowingFold(Fold):
         return self.sums.end(results)
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """For the last beat of a result, a place; the others are behind the last one before."""
         room: Cycles = self.sums.run(places + 1) - 1 - self.depth
         return room
 

@@ -161,7 +161,6 @@ class Steps(Motion):
         return np.arange(beats)
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is on its way or waits."""
         return np.arange(beats) - self.depth
 
     @property
@@ -175,7 +174,6 @@ class Steps(Motion):
         return results
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """What is on its way or waits."""
         return places - self.depth
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -212,7 +210,6 @@ class Replay(Motion):
         return one_per_cycle(np.broadcast_to(stored, shape).reshape(-1)) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """Every block again and again."""
         blocks = np.arange(beats).reshape(-1, 1, self.block)
         return np.broadcast_to(blocks, (len(blocks), self.repeats, self.block)).reshape(-1)
 
@@ -222,11 +219,9 @@ class Replay(Motion):
 
     @property
     def lag(self) -> int:
-        """A beat is read the cycle after it was stored."""
         return self.latency + 1
 
     def results(self, beats: int, port: str = "") -> int:
-        """Every block again and again."""
         return beats * self.repeats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -236,7 +231,6 @@ class Replay(Motion):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """The last beats of the block before may be on their way."""
         return self._replayed(places) - Steps(self.latency).depth
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -278,7 +272,6 @@ class Fold(Motion):
         return rounds * self.inner + min(more, self.inner) + 1
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """A result follows its last beat."""
         last = met(arrivals).reshape(-1, self.terms, self.inner)[:, -1]
         result: Cycles = last.reshape(-1) + self.latency
         return result
@@ -298,7 +291,6 @@ class Fold(Motion):
         return self.latency
 
     def results(self, beats: int, port: str = "") -> int:
-        """One round for each `terms`."""
         return beats // self.terms
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
@@ -307,7 +299,6 @@ class Fold(Motion):
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """For the last beat of a result, a place; the others are behind the last one before."""
         rounds, rest = np.divmod(places, self.terms * self.inner)
         ended = np.maximum(rest - (self.terms - 1) * self.inner + 1, 0)
         room: Cycles = rounds * self.inner + ended - 1 - self.depth
@@ -355,7 +346,6 @@ class Queue(Motion):
 
     @property
     def lag(self) -> int:
-        """The cycle after it entered."""
         return 1
 
     def results(self, beats: int, port: str = "") -> int:
@@ -404,11 +394,9 @@ class Blocks(Motion):
         return one_per_cycle(last + self.latency)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last of the block."""
         return self.needs_of(port, beats, np.arange(beats))
 
     def room(self, port: str, beats: int) -> Cycles:
-        """What is on its way or waits."""
         return np.arange(beats) - self.depth
 
     @property
@@ -419,14 +407,12 @@ class Blocks(Motion):
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last of the block."""
         place = results % self.row
         last = np.minimum((place // self.block + 1) * self.block, self.row) - 1
         needs: Cycles = results - place + last
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """What is on its way or waits."""
         return places - self.depth
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -471,7 +457,6 @@ class Reorder(Motion):
         return left
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last of its elements, and of those before."""
         return self.needs_of(port, beats, np.arange(self.results(beats)))
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -488,14 +473,12 @@ class Reorder(Motion):
         return beats // self.inputs * len(self.last) * self.repeats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last of its elements, and of those before."""
         last = self._reach
         tensors, places = np.divmod(results, last.size * self.repeats)
         needs: Cycles = tensors * self.inputs + last[np.minimum(places, last.size - 1)]
         return needs
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Two whole tensors; the last beats of the one before may be on their way."""
         return self._replayed(places) - Steps(self.latency).depth
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:
@@ -531,7 +514,6 @@ class Select(Motion):
         return result.reshape(-1)
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last of its beats."""
         starts = np.arange(0, beats, self.row)[:, None]
         needs: Cycles = (starts + np.minimum(np.array(self.last), self.row - 1)).reshape(-1)
         return needs
@@ -572,14 +554,12 @@ class Chain(Motion):
     motions: tuple[Motion, ...]
 
     def offered(self, arrivals: Arrivals) -> Cycles:
-        """Of the last one."""
         offered = self.motions[0].offered(arrivals)
         for motion in self.motions[1:]:
             offered = motion.offered({"": offered})
         return offered
 
     def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
-        """Of the first one."""
         return self.motions[0].consumed(arrivals)
 
     def needs(self, port: str, beats: int) -> Cycles:
@@ -604,7 +584,6 @@ class Chain(Motion):
         return sum(motion.lag for motion in self.motions)
 
     def interleaving(self, port: str, other: str, beats: int) -> tuple[Cycles, Cycles] | None:
-        """Of the first one."""
         return self.motions[0].interleaving(port, other, beats)
 
     def under_pressure(self, arrivals: Arrivals, departures: Cycles) -> Movement:

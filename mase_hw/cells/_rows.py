@@ -41,7 +41,6 @@ class Rows(Motion):
         return one_per_cycle(come[self.needs("", come.size)] + self.delay) + self.latency
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last of the row."""
         return self.needs_of(port, beats, np.arange(beats))
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -57,7 +56,6 @@ class Rows(Motion):
         return beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last of the row."""
         if self.growth is not None:
             return self.growth.end(self.growth.run(results))
         needs: Cycles = (results // self.row + 1) * self.row - 1

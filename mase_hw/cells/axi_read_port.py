@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell, Port, Value
 from mase_hw.cells._components import Components, Counter, Gates, Mux, Offset, Register
@@ -29,19 +28,17 @@ class AxiReadPort(Cell):
     id_width: int
     outstanding: int
 
-    ADDRESS: ClassVar[tuple[str, ...]] = (
+    ADDRESS = (
         "araddr", "arid", "arlen", "arsize", "arburst", "arcache", "arprot", "arvalid", "arready",
     )  # fmt: skip
-    DATA: ClassVar[tuple[str, ...]] = ("rdata", "rid", "rresp", "rlast", "rvalid", "rready")
+    DATA = ("rdata", "rid", "rresp", "rlast", "rvalid", "rready")
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """None: requests are signals."""
         return {}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """None: beats are signals."""
         return {}
 
     @property
@@ -75,5 +72,4 @@ class AxiReadPort(Cell):
 
     @property
     def motion(self) -> Motion:
-        """As the memory delivers (`mase_hw.timing.memory`)."""
         return Steps(0)

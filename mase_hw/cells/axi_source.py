@@ -52,7 +52,6 @@ class AxiSource(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """Those of the region."""
         given = super().parameters
         return {
             "WIDTH": self.port.width_bits,
@@ -104,7 +103,6 @@ class AxiSource(Cell):
 
     @property
     def motion(self) -> Motion:
-        """As the memory delivers."""
         return Steps(0)
 
     @property

@@ -36,12 +36,10 @@ class BinaryBlocks(Encoded):
 
     @property
     def stages(self) -> int:
-        """Operands, and what is computed."""
         return 1 + self.operation.stages
 
     @property
     def multipliers(self) -> int:
-        """One for each lane of products."""
         return self.rows * self.lanes if self.operation is Operation.MULTIPLY else 0
 
     @property

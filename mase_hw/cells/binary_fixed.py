@@ -29,7 +29,6 @@ class BinaryFixed(Elementwise):
 
     @property
     def multipliers(self) -> int:
-        """One for each lane of products."""
         return self.lanes if self.operation is Operation.MULTIPLY else 0
 
     @property

@@ -47,7 +47,6 @@ class BinaryFloat(Elementwise):
 
     @property
     def multipliers(self) -> int:
-        """One for each lane of products."""
         return self.lanes if self.operation is Operation.MULTIPLY else 0
 
     @property

@@ -37,7 +37,6 @@ class Merge(Motion):
         return self._made(arrivals) + 2
 
     def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
-        """When their results are made."""
         made = self._made(arrivals)
         return {name: made[self._takers(name, times.size)] for name, times in arrivals.items()}
 
@@ -152,12 +151,10 @@ class Cat(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """One after the other."""
         return {"data_out_0": self._port(self.beats)}
 
     @property
     def motion(self) -> Motion:
-        """A beat a cycle, of the stream whose turn it is."""
         first = self.beats_0 - (self.shift > 0)
         places = {
             "data_in_0": range(self.beats_0),

@@ -51,6 +51,5 @@ class Centre(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Signed and unsigned codes."""
         signed = cls(Encoding(6, Kind.OFFSET, zero_point=-3), 2, 9)
         return (signed, replace(signed, data_in_0=replace(signed.data_in_0, signed=False)))

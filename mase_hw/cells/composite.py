@@ -55,12 +55,10 @@ class Composite(Nested):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """Those of the netlist."""
         return {name: _open(port) for name, port in self.netlist.inputs.items()}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """Those of the netlist."""
         return {name: _open(self.netlist.port(wire)) for name, wire in self.netlist.outputs.items()}
 
     @property
@@ -71,12 +69,10 @@ class Composite(Nested):
 
     @property
     def components(self) -> Components:
-        """Those of all cells."""
         return Components.of(*(cell.components for cell in self.netlist.cells.values()))
 
     @property
     def multipliers(self) -> int:
-        """Those of all cells."""
         return self.netlist.multipliers
 
     @property
@@ -86,13 +82,11 @@ class Composite(Nested):
 
     @property
     def repeated(self) -> tuple[str, ...]:
-        """Those of all cells."""
         found = {module for cell in self.netlist.cells.values() for module in cell.repeated}
         return tuple(sorted(found))
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        """None but the files."""
         return {}
 
     @property

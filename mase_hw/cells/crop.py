@@ -42,7 +42,6 @@ class Crop(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """What stays of each."""
         beats = self.rows * self._beats(self.size_out)
         return {"data_out_0": Port.elements(Encoding(self.width), self.lanes, beats)}
 

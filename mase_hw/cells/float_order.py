@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._components import Components, Negation
@@ -17,7 +16,7 @@ from mase_hw.formats import Encoding, Kind
 class FloatOrder(Elementwise):
     """A negation of what has a sign, and a register."""
 
-    latency: ClassVar[int] = 2
+    latency = 2
 
     @property
     def components(self) -> Components:

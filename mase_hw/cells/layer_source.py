@@ -57,7 +57,6 @@ class LayerSource(RomSource):
 
     @property
     def words(self) -> int:
-        """Words of all layers."""
         return self.depth * self.layers
 
     @property

@@ -24,12 +24,10 @@ class LoopEntry(LoopEnd):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """What enters the layer."""
         return {"data_out": self._port(self.rounds)}
 
     @property
     def motion(self) -> Motion:
-        """A beat a cycle, of the stream whose turn it is."""
         whole = self.beats * self.rounds
         places = {"data_in": range(self.beats), "feedback": range(self.beats, whole)}
         return Merge(places, whole)
@@ -54,6 +52,5 @@ class LoopEntry(LoopEnd):
 
     @classmethod
     def proofs(cls) -> Sequence[Cell]:
-        """Beats of one bit."""
         port = Port((StreamField("", 1, 1),), 2)
         return (cls(port, 2, 2), cls(port, 1, 3))

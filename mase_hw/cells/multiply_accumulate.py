@@ -68,7 +68,6 @@ class MultiplyAccumulate(Accumulator):
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        """Also how sums grow."""
         return {**super().parameters, **growth_parameters(self.sums, "SUMS")}
 
     @property

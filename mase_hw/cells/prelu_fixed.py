@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.cells._base import Cell
 from mase_hw.cells._components import Components, Mux, Product, Register
@@ -22,12 +21,11 @@ class PreluFixed(Elementwise):
         weight: encoding of the slopes.
     """
 
-    latency: ClassVar[int] = 6
+    latency = 6
     weight: Encoding
 
     @property
     def multipliers(self) -> int:
-        """One for each lane."""
         return self.lanes
 
     @property

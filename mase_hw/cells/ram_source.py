@@ -34,7 +34,6 @@ class RamSource(RomSource):
 
     @property
     def signals(self) -> Mapping[str, str]:
-        """The bytes that are loaded."""
         return {
             "load_clear": "load_clear",
             "load_byte": "load_byte",

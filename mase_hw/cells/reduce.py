@@ -62,7 +62,6 @@ class Reduce(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The elements, and the factors."""
         factor = Port.elements(Encoding(self.factor_width), 1, self.beats // self.terms)
         return {
             "data_in_0": Port.elements(self.data_in_0, self.lanes, self.beats),

@@ -57,7 +57,6 @@ class Reorder(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """Its elements, in another order."""
         beats, lanes = self.reordering.beats_out.shape
         beats *= self.repeats
         if self._passes is not None:
@@ -67,7 +66,6 @@ class Reorder(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """Lanes, beats and banks."""
         (beats_in, lanes_in), (beats_out, lanes_out) = self._shapes
         return {
             "WIDTH": self.width,
@@ -191,7 +189,6 @@ class Reorder(Cell):
 
     @property
     def origins(self) -> Origins:
-        """Each element where it entered."""
         beats_in = self.reordering.beats_in.tolist()
         place = {
             element: (beat, lane)

@@ -54,7 +54,6 @@ class Requantize(Cell):
 
     @property
     def motion(self) -> Motion:
-        """A product, and a cast."""
         return Steps(2 + cast_stages(self.data_out_0) + QUEUE)
 
     @property

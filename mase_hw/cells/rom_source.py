@@ -146,10 +146,16 @@ def pack_words(number_format: Format, beats: Tensor, rows: int = 1) -> Octets:
 def _packed(number_format: Format, beats: Tensor, rows: int) -> Octets:
     payloads = number_format.to_fields(beats, rows)
     columns = []
-    for item in number_format.stream_fields(beats.shape[1], rows):
+    fields = number_format.stream_fields(beats.shape[1], rows)
+    whole = all(item.width_bits % 8 == 0 for item in fields)
+    for item in fields:
         values = payloads[item.suffix].numpy().astype("<i8")
         octets = np.ascontiguousarray(values).view(np.uint8).reshape(*values.shape, 8)
         octets = octets[:, :, : -(-item.width_bits // 8)]
+        if whole:
+            columns.append(octets.reshape(len(beats), -1))
+            continue
         bits = np.unpackbits(octets, axis=2, bitorder="little")[:, :, : item.width_bits]
         columns.append(bits.reshape(len(beats), -1))
-    return np.packbits(np.concatenate(columns, axis=1), axis=1, bitorder="little")
+    found = np.concatenate(columns, axis=1)
+    return found if whole else np.packbits(found, axis=1, bitorder="little")

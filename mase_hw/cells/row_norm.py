@@ -96,7 +96,6 @@ class RowNorm(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The results, beat for beat."""
         return {"data_out_0": Port.elements(self.data_out_0, self.lanes, self.beats)}
 
     @property

@@ -59,11 +59,9 @@ class Sliding(Motion):
         return read + READ.latency
 
     def consumed(self, arrivals: Arrivals) -> dict[str, Cycles]:
-        """When there is room."""
         return {name: self._settled(cycles)[0] for name, cycles in arrivals.items()}
 
     def needs(self, port: str, beats: int) -> Cycles:
-        """The last of its elements, and of those before."""
         return np.maximum.accumulate(self._of_images(self.window.needs, beats))
 
     def room(self, port: str, beats: int) -> Cycles:
@@ -79,11 +77,9 @@ class Sliding(Motion):
         return READ.latency + 1
 
     def results(self, beats: int, port: str = "") -> int:
-        """Those of every image."""
         return beats // self.window.inputs * self.window.beats
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """The last of its elements, and of those before."""
         image, beat = np.divmod(results, self.window.beats)
         return image * self.window.inputs + self.window.needs_of(beat)
 

@@ -65,7 +65,6 @@ class Softmax(Cell):
 
     @property
     def parameters(self) -> Mapping[str, Value]:
-        """Also how rows grow."""
         return {**super().parameters, **growth_parameters(self.rows, "ROWS")}
 
     @property
@@ -81,7 +80,6 @@ class Softmax(Cell):
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """The results, beat for beat."""
         return {"data_out_0": Port.elements(self.data_out_0, self.lanes, self.beats)}
 
     @property

@@ -55,12 +55,10 @@ class StreamFifo(Cell):
 
     @property
     def origins(self) -> Origins:
-        """Each beat its own."""
         return [[Origin("data_in", beat)] for beat in range(self.port.beats)]
 
     @property
     def busy_cycles(self) -> int:
-        """As its motion says."""
         return self.port.beats * self.motion.step
 
     @classmethod

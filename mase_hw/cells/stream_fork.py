@@ -33,12 +33,10 @@ class StreamFork(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        """The number of consumers."""
         return {"COUNT": self.count}
 
     @property
     def components(self) -> Components:
-        """A bit for each consumer."""
         return Components.of((Register(1), self.count), Gates(2 * self.count + 1))
 
     @property

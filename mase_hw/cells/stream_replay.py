@@ -34,12 +34,10 @@ class StreamReplay(Cell):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """Blocks one after another."""
         return {"data_in": replace(self.port, packed=True)}
 
     @property
     def outputs(self) -> Mapping[str, Port]:
-        """Each block again and again."""
         return {"data_out": replace(self.port, beats=self._sent, packed=True)}
 
     @property
@@ -82,7 +80,6 @@ class StreamReplay(Cell):
 
     @property
     def origins(self) -> Origins:
-        """Every block again and again."""
         return [[Origin("data_in", int(beat))] for beat in self.motion.needs("", self.port.beats)]
 
     @classmethod

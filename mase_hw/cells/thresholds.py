@@ -53,7 +53,6 @@ class Thresholds(Elementwise):
 
     @property
     def inputs(self) -> Mapping[str, Port]:
-        """The operand and its bounds."""
         bounds = Port((StreamField("", self.lanes, self.word_bits),), self.beats)
         return {"data_in_0": self._port(self.data_in_0), "bounds": bounds}
 

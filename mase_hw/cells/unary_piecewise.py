@@ -83,7 +83,6 @@ class UnaryPiecewise(Elementwise):
 
     @property
     def multipliers(self) -> int:
-        """Two for each lane."""
         return 2 * self.lanes
 
     @property

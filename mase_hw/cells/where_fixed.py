@@ -38,7 +38,6 @@ class WhereFixed(Elementwise):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Fractions and signs that differ."""
         first, second = Encoding(6, fraction=4), Encoding(5, fraction=1, signed=False)
         kept, floor = Encoding(2, signed=False), Encoding(5, fraction=2, rounding=Rounding.FLOOR)
         return (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw.errors import DataError
 
@@ -43,7 +43,7 @@ def load_split(argument: str) -> Split:
     return dataset(argument).load().hold_out()
 
 
-def _npz(path: Path) -> dict[str, Any]:
+def _npz(path: Path) -> dict[str, object]:
     import numpy as np
 
     try:
@@ -53,7 +53,7 @@ def _npz(path: Path) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as an .npz file: {error}") from error
 
 
-def _made(argument: str) -> Any:
+def _made(argument: str) -> object:
     from mase_hw.models.builder import load_factory, reason
 
     factory = load_factory(argument)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
+from mase_hw._kinds import Table
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.registry import nearest
 
@@ -32,7 +33,7 @@ class Subject:
 
     mg: MaseGraph
     split: Split | None = None
-    config: Mapping[str, Any] | None = None
+    config: Table | None = None
     parallelism: int | str = 1
     original: MaseGraph | None = None
 
@@ -131,16 +132,16 @@ class ConfigFile:
         needs: why its number formats go with a graph of their own.
     """
 
-    quantize: Mapping[str, Any] | None = None
-    parallelism: int | str | Mapping[str, Any] | None = None
-    memory: str | Mapping[str, Any] | None = None
+    quantize: Table | None = None
+    parallelism: int | str | Table | None = None
+    memory: str | Table | None = None
     queues: Mapping[str, int] | None = None
     needs: str | None = None
 
     def settle(
         self,
         subject: Subject,
-        parallelism: int | str | Mapping[str, Any] | None = None,
+        parallelism: int | str | Mapping[str, object] | None = None,
         memory: str | None = None,
         memory_style: str | None = None,
     ) -> Settings:
@@ -174,9 +175,9 @@ class ConfigFile:
 class Settings:
     """Number formats, where they are given, and what makes hardware of a quantised graph."""
 
-    quantize: Mapping[str, Any] | None
-    parallelism: int | str | Mapping[str, Any]
-    memory: str | Mapping[str, Any]
+    quantize: Table | None
+    parallelism: int | str | Table
+    memory: str | Table
     queues: Mapping[str, int] | None
 
 
@@ -201,7 +202,7 @@ def read_config(path: Path | None) -> ConfigFile:
     return ConfigFile(**tables, needs=needs)
 
 
-def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
+def read_parallelism(value: str) -> int | str | Table:
     """Return a number, `auto`, or the table of a TOML file."""
     if value == "auto":
         return value
@@ -209,14 +210,14 @@ def read_parallelism(value: str) -> int | str | Mapping[str, Any]:
         return int(value)
     if value.endswith(".toml"):
         tables = read_toml(Path(value))
-        inner: Mapping[str, Any] = tables.get("parallelism", tables)
+        inner: Table = tables.get("parallelism", tables)
         return inner
     raise ConfigError(f"--parallelism is {value!r}; allowed: a number, auto, or a .toml file")
 
 
 def with_targets(
-    parallelism: int | str | Mapping[str, Any], targets: Mapping[str, float | None]
-) -> int | str | Mapping[str, Any]:
+    parallelism: int | str | Mapping[str, object], targets: Mapping[str, float | None]
+) -> int | str | Table:
     """Return a parallelism that asks for targets too.
 
     Raises:

@@ -45,6 +45,7 @@ Memory = Annotated[
     str | None,
     typer.Option(help="Where weights lie: on-chip, or external behind one AXI4 read port."),
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Reuse = Annotated[
     bool,
     typer.Option("--reuse", help="Run equal layers one after the other on the hardware of one."),

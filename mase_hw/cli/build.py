@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, Config, MinSqnr, Model, Parallelism, Reuse
+from mase_hw.cli._options import HARDWARE, Config, Json, MinSqnr, Model, Parallelism, Reuse
 from mase_hw.cli._progress import Display
 
 
@@ -37,9 +37,7 @@ def build(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Placements to try; the fastest is taken.")] = 1,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Write MODEL behind the serial line of a board, and the bitstream OUTPUT.bit beside it."""
     from mase_hw.api import build as build_for

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import CHOICES, Model
+from mase_hw.cli._options import CHOICES, Json, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ DataOption = Annotated[
 ]
 WeightsOption = Annotated[
     Path | None, typer.Option(help="Weights for MODEL: .mase, .safetensors or .pt.")
-]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object instead of a table.")
 ]
 COLUMNS = (
     "accuracy",
@@ -52,7 +49,7 @@ def compress(
     ] = None,
     weights: WeightsOption = None,
     data: DataOption = None,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
     """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
     from mase_hw._config_file import read_toml
@@ -88,7 +85,7 @@ def sweep(
     ] = None,
     weights: WeightsOption = None,
     data: DataOption = None,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
     """Run a compression at every point of a grid; write a table and a figure."""
     from mase_hw._config_file import read_toml

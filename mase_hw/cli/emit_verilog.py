@@ -15,6 +15,7 @@ from mase_hw.cli._options import (
     Clock,
     Config,
     Device,
+    Json,
     MaxBram,
     MaxDsp,
     MaxLut,
@@ -88,9 +89,7 @@ def emit_verilog(
     synth: Annotated[
         str | None, typer.Option(help="Also synthesize with Yosys for a family: xcup, ecp5, ...")
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Write MODEL as SystemVerilog; with --simulate, compare it with the model on every bit."""
     from mase_hw.api import emit_verilog as emit

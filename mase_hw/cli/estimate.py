@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
 
 import typer
 
@@ -12,6 +11,7 @@ from mase_hw.cli._options import (
     Clock,
     Config,
     Device,
+    Json,
     MaxBram,
     MaxDsp,
     MaxLut,
@@ -47,9 +47,7 @@ def estimate(
     memory_style: MemoryStyle = None,
     device: Device = "generic",
     reuse: Reuse = False,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Estimate LUT, FF, carry, DSP and BRAM of MODEL on UltraScale+, per node and in all."""
     from mase_hw.cli._model import (

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import MEASURE
+from mase_hw.cli._options import MEASURE, Json
 from mase_hw.cli._progress import Display
 
 
@@ -29,9 +29,7 @@ def experiment(
         Path | None,
         typer.Option("--output", "-o", help="Folder to write (default: build/experiments/NAME)."),
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Run an experiment: its table as CSV, its figure as PNG and SVG."""
     from rich.table import Table

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw._results import result_file
-from mase_hw.cli._options import CHOICES, Clock, Config, Device, Model
+from mase_hw.cli._options import CHOICES, Clock, Config, Device, Json, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -41,9 +41,7 @@ def explore(
     max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
     device: Device = "generic",
     points: Annotated[int, typer.Option(min=2, help="Points of the Pareto front.")] = 12,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Choose the parallelism of MODEL for a rate or a budget; write it and the Pareto front.
 

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw._kinds import Record, Setting
 from mase_hw.cli._options import (
     CHOICES,
     Clock,
     Config,
+    Json,
     Model,
     Parallelism,
     TargetFps,
     TargetInterval,
 )
 from mase_hw.cli._progress import Display
-from mase_hw.cli.compress import DataOption, JsonOption, WeightsOption
+from mase_hw.cli.compress import DataOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.cli._model import Subject
@@ -74,7 +76,7 @@ def fit(
         bool, typer.Option(help="Try ranges, codes, biases and channel scales fitted to data.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Seed of the measurement of errors.")] = 0,
-    json_output: JsonOption = False,
+    json_output: Json = False,
 ) -> None:
     """Find number formats that keep the accuracy of MODEL for the least hardware.
 
@@ -147,13 +149,13 @@ def automatic(
     return find(subject, display, min_sqnr=wanted, parallelism=parallelism)
 
 
-def find(subject: Subject, display: Display, data: str | None = None, **asked: Any) -> Fitted:
+def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:
     """Return the formats of a model, chosen on its samples, those of `data`, or its examples."""
     from mase_hw._stages import listening
     from mase_hw.cli._data import load_data
     from mase_hw.precision import fit_formats
 
-    samples: dict[str, Any] = {}
+    samples: Record = {}
     if data is not None or subject.split is not None:
         split = load_data(subject, data)
         samples = {

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import MEASURE
+from mase_hw.cli._options import MEASURE, Json
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ def operators(
     errors: Annotated[
         bool, typer.Option("--errors", help="Compute the errors of the nonlinear functions.")
     ] = False,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """List the operators that have hardware, with their ATen targets and number formats."""
     display = Display(quiet=json_output)
@@ -109,7 +107,7 @@ def _measure(display: Display) -> list[FunctionError]:
     return found
 
 
-def _description(item: FunctionError) -> dict[str, Any]:
+def _description(item: FunctionError) -> dict[str, object]:
     return {**vars(item), "operand": str(item.operand), "result": str(item.result)}
 
 

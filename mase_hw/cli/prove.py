@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE
+from mase_hw.cli._options import HARDWARE, Json
 from mase_hw.cli._progress import Display
 
 
@@ -43,9 +43,7 @@ def prove(
             help="Prove instead that results after a reset do not depend on the state before it.",
         ),
     ] = False,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Prove that CELL loses, duplicates, reorders and invents no beat, and never hangs.
 

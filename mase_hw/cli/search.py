@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import CHOICES, Model
+from mase_hw._kinds import Record
+from mase_hw.cli._options import CHOICES, Json, Model
 from mase_hw.cli._progress import Display
 from mase_hw.cli.compress import DataOption, WeightsOption
 
@@ -49,9 +50,7 @@ def search(
     samples: Annotated[
         int | None, typer.Option(min=1, help="Validation samples per trial (default: all).")
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Search number formats and parallelism; emit-verilog --config takes the result."""
     from mase_hw._config_file import read_toml
@@ -60,7 +59,7 @@ def search(
     from mase_hw.search import Samples, study
 
     display = Display(quiet=json_output)
-    tables: dict[str, Any] = read_toml(config)
+    tables: Record = read_toml(config)
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
@@ -87,7 +86,7 @@ def search(
         _show(result, model, weights, display)
 
 
-def _description(result: SearchResult) -> dict[str, Any]:
+def _description(result: SearchResult) -> dict[str, object]:
     return {
         "trials": result.trials,
         "failed": {str(number): error for number, error in result.failed.items()},

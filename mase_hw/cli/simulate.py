@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, MinSqnr
+from mase_hw.cli._options import HARDWARE, Json, MinSqnr
 from mase_hw.cli._progress import Display
 
 
@@ -63,9 +63,7 @@ def simulate(
         Path | None, typer.Option(help="Save the results of the RTL: .npz with codes and values.")
     ] = None,
     min_sqnr: MinSqnr = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Simulate the project in DIR, and compare every bit with the integer reference."""
     from mase_hw.cli._report import print_simulation

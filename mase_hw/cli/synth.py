@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE
+from mase_hw.cli._options import HARDWARE, Json
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -88,9 +88,7 @@ def synth(
             min=1, help="With --liberty: dynamic energy of so many example inputs.", metavar="COUNT"
         ),
     ] = None,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of a table.")
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Synthesize the project in DIR: LUT, FF, carry, DSP and BRAM per node and in all.
 

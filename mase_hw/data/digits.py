@@ -7,7 +7,6 @@ Repository (1998), the test half, as `sklearn.datasets.load_digits` ships it.
 from __future__ import annotations
 
 from importlib import metadata
-from typing import ClassVar
 
 import torch
 
@@ -23,8 +22,8 @@ TEST_FRACTION = 0.2
 class Digits(Dataset):
     """Pixels scaled to [0, 1], flattened to 64; a fifth of every class is held out."""
 
-    name: ClassVar[str] = "digits"
-    classes: ClassVar[int] = 10
+    name = "digits"
+    classes = 10
 
     def load(self) -> Split:
         """Return 1,437 samples to train on and 360 to test on.

@@ -7,7 +7,6 @@ Machine Learning Algorithms" (2017), arXiv:1708.07747, as Debian ships it.
 from __future__ import annotations
 
 import gzip
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -28,8 +27,8 @@ PACKAGE = (
 class FashionMnist(Dataset):
     """Pixels in [0, 1], one channel, with the authors' split."""
 
-    name: ClassVar[str] = "fashion-mnist"
-    classes: ClassVar[int] = 10
+    name = "fashion-mnist"
+    classes = 10
 
     def load(self) -> Split:
         """Return 60,000 samples to train on and 10,000 to test on."""

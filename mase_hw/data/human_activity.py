@@ -37,8 +37,8 @@ TEST_USERS = range(5, 31, 5)
 class HumanActivity(Dataset):
     """Windows of 128 samples x 6 signals of one activity, scaled by the training windows."""
 
-    name: ClassVar[str] = "human-activity"
-    classes: ClassVar[int] = 6
+    name = "human-activity"
+    classes = 6
 
     def load(self) -> Split:
         """Return the windows of 24 volunteers to train on, and of 6 others to test on."""

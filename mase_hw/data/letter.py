@@ -5,14 +5,12 @@ Source: D. J. Slate, "Letter Recognition", UCI Machine Learning Repository (1991
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.data._keel import KeelTable
 
 
 class Letter(KeelTable):
     """18,000 samples to train on and 2,000 to test on."""
 
-    name: ClassVar[str] = "letter"
-    classes: ClassVar[int] = 26
-    file: ClassVar[str] = "letter.npz"
+    name = "letter"
+    classes = 26
+    file = "letter.npz"

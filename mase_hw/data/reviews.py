@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import ClassVar
 
 import torch
 
@@ -32,8 +31,8 @@ class Reviews(Dataset):
     500 of the 1,500 reviews, drawn once, are held out.
     """
 
-    name: ClassVar[str] = "reviews"
-    classes: ClassVar[int] = 2
+    name = "reviews"
+    classes = 2
 
     def load(self) -> Split:
         """Return int64 ids `[samples, LENGTH]`: 1,000 to train on and 500 to test on."""

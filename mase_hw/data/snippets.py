@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import io
 import tarfile
-from typing import ClassVar
 
 import torch
 
@@ -30,8 +29,8 @@ TEST_SAMPLES = 2000
 class Snippets(Dataset):
     """Token ids, padded with 0; 2,000 samples, drawn once, are held out. 0 negative, 1 positive."""
 
-    name: ClassVar[str] = "snippets"
-    classes: ClassVar[int] = 2
+    name = "snippets"
+    classes = 2
 
     def load(self) -> Split:
         """Return int64 ids `[samples, LENGTH]`: about 8,560 to train on and 2,000 to test on."""

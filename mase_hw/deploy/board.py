@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw._resources import template_environment
 from mase_hw.deploy.driver.frames import HEADER
 from mase_hw.deploy.packets import Packet
@@ -137,7 +137,7 @@ def load_board(name: str) -> Board:
     return board
 
 
-def _board(path: Path, table: Mapping[str, Any]) -> Board:
+def _board(path: Path, table: Table) -> Board:
     known = {item.name for item in fields(Board)} - {"name"}
     unknown = sorted(set(table) - known)
     if unknown:

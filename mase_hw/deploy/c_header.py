@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from mase_hw._resources import template_environment
 from mase_hw.deploy.packets import Codes, Packet
@@ -27,7 +26,7 @@ def render_header(bus: object, name: str) -> str:
     return environment.get_template("driver.h.j2").render(bus=bus, name=name)
 
 
-def c_port(packet: Packet) -> dict[str, Any]:
+def c_port(packet: Packet) -> dict[str, object]:
     """Return the numbers of the table of a port."""
     spec = packet.stream.spec
     view, axes = (spec.order.view, spec.order.axes) if spec.order else (spec.shape, None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.metadata import ValueRange, common, metadata
@@ -61,7 +61,7 @@ def _largest(node: Node, name: str) -> float:
     return max(abs(seen.minimum), abs(seen.maximum)) if seen else 0.0
 
 
-def _finer(number_format: Format, bits: int) -> dict[str, Any]:
+def _finer(number_format: Format, bits: int) -> dict[str, object]:
     """Return the width with so many bits more; nothing where the format does not have it."""
     width = getattr(number_format, "width", None)
     if width is None:
@@ -74,7 +74,7 @@ def _finer(number_format: Format, bits: int) -> dict[str, Any]:
     return fields
 
 
-def _refitted(node: Node, name: str, number_format: Format) -> dict[str, Any]:
+def _refitted(node: Node, name: str, number_format: Format) -> dict[str, object]:
     """Return the fields with which a format has smaller steps, and holds all values as it is now.
 
     Nothing where it is as fine as it can be.
@@ -90,7 +90,7 @@ def _refitted(node: Node, name: str, number_format: Format) -> dict[str, Any]:
     return _changed(number_format, found)
 
 
-def _held(node: Node, name: str, number_format: Format) -> dict[str, Any]:
+def _held(node: Node, name: str, number_format: Format) -> dict[str, object]:
     """Return the fields with which a format holds the values that were seen of a tensor."""
     ends = _ends(node, name)
     if ends is None:
@@ -110,7 +110,7 @@ def _ends(node: Node, name: str) -> Tensor | None:
     return torch.tensor([seen.minimum, seen.maximum], dtype=torch.float64) if seen else None
 
 
-def _changed(before: Format, after: Format | None) -> dict[str, Any]:
+def _changed(before: Format, after: Format | None) -> dict[str, object]:
     """Return the fields in which a format differs from another, and the width."""
     if after is None:
         return {}
@@ -119,7 +119,7 @@ def _changed(before: Format, after: Format | None) -> dict[str, Any]:
     return {key: own[key] for key in ("width",) if key in own} | changed
 
 
-def _fields(number_format: Format) -> dict[str, Any]:
+def _fields(number_format: Format) -> Record:
     return {key: getattr(number_format, key) for key in number_format.field_names()}
 
 

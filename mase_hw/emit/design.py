@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Cell, RomSource
 from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
@@ -68,7 +68,7 @@ class Stream:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> Stream:
+    def from_dict(cls, entry: Table) -> Stream:
         """Read what `to_dict` wrote."""
         spec, places = TensorSpec.from_dict(dict(entry)), entry.get("places")
         places = None if places is None else int(places)
@@ -180,7 +180,9 @@ class Memory:
         """Return the file's text."""
         digits = -(-self.width_bits // 4)
         if digits > 16:
-            return "".join(f"{word:0{digits}x}\n" for word in self.words)
+            octets = -(-digits // 2)
+            long = (word.to_bytes(octets, "big").hex()[-digits:] for word in self.words)
+            return "\n".join([*long, ""])
         words = np.array(self.words, dtype=np.uint64)
         shifts = np.arange(digits - 1, -1, -1, dtype=np.uint64) * np.uint64(4)
         places = (words[:, None] >> shifts) & np.uint64(15)
@@ -469,7 +471,7 @@ class Design:
             yield from ((*pair, False) for pair in section.wires)
 
 
-def _plain(encoding: Encoding) -> dict[str, Any]:
+def _plain(encoding: Encoding) -> dict[str, object]:
     return {
         name: value.value if isinstance(value, Enum) else value
         for name, value in (asdict(encoding) | {"kind": encoding.kind.word}).items()
@@ -495,7 +497,7 @@ class Watched:
     cycles: int
 
     @classmethod
-    def read(cls, entry: Mapping[str, Any]) -> Watched:
+    def read(cls, entry: Table) -> Watched:
         """Read it from an instance of `design.json`."""
         *inputs, output = ((entry["streams"][port], n) for port, n in entry["beats"].items())
         counts = {net: _whole(beats) for net, beats in inputs}
@@ -564,7 +566,7 @@ class DesignSummary:
             ) from error
 
     @classmethod
-    def _read(cls, entry: Mapping[str, Any]) -> DesignSummary:
+    def _read(cls, entry: Table) -> DesignSummary:
         external = entry["external_memory"]
         for end in ("inputs", "outputs"):
             if not entry[end]:
@@ -591,7 +593,7 @@ class DesignSummary:
         )
 
 
-def _progress(cell: Cell) -> dict[str, Any]:
+def _progress(cell: Cell) -> dict[str, object]:
     """Return the beats of an inference on each port, and the bound of a result, if there is one."""
     cycles = progress_cycles(cell)
     ports = {**cell.inputs, **cell.outputs}

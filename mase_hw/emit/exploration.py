@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from mase_hw.emit.flow import lowered
 from mase_hw.graph.mase_graph import MaseGraph
@@ -17,7 +16,7 @@ from mase_hw.passes.hardware.memory import Memory
 def explored(
     mg: MaseGraph,
     *,
-    parallelism: int | str | Mapping[str, Any] = "auto",
+    parallelism: int | str | Mapping[str, object] = "auto",
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,
     device: str = GENERIC,

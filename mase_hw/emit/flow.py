@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
@@ -175,7 +174,7 @@ def with_loops(mg: MaseGraph) -> MaseGraph:
 def to_hardware(
     mg: MaseGraph,
     *,
-    parallelism: int | str | Mapping[str, Any] = 1,
+    parallelism: int | str | Mapping[str, object] = 1,
     multipliers: int = 64,
     memory: Memory = ON_CHIP,
     queues: Mapping[str, int] | None = None,

@@ -99,6 +99,12 @@ def preflight(mg: MaseGraph) -> list[Problem]:
 def notes(mg: MaseGraph) -> list[Note]:
     """Return what is worth knowing of a quantised graph without problems."""
     found = batch_notes(mg)
+    if mg.lengths.results is not None:
+        text = (
+            f"hardware takes sequences of {mg.lengths.size}, as captured: pad shorter ones, as "
+            "the graph does in software, and mask what is padded"
+        )
+        found.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
     mg, info = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -24,7 +24,7 @@ BLOCKS = {"data_in_block_size": LANES, "weight_block_size": LANES}
 EXPONENTS = {"data_in_exponent_width": 2, "weight_exponent_width": 2}
 FOUR = {"data_in_width": 4, "weight_width": 4}
 # Formats with a width of data and weights, and what else they are given.
-WIDE: Mapping[str, Mapping[str, Any]] = {
+WIDE: Mapping[str, Mapping[str, object]] = {
     "fixed": {},
     "scaled_integer": {},
     "minifloat_denorm": EXPONENTS,
@@ -33,7 +33,7 @@ WIDE: Mapping[str, Mapping[str, Any]] = {
     "block_minifloat": {**BLOCKS, **EXPONENTS},
 }
 # Formats of one width.
-ONE: Mapping[str, Mapping[str, Any]] = {
+ONE: Mapping[str, Mapping[str, object]] = {
     "fp4_e2m1": {},
     "fp6_e2m3": {},
     "fp6_e3m2": {},
@@ -48,7 +48,7 @@ ONE: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def designs() -> Iterator[tuple[str, Mapping[str, Any]]]:
+def designs() -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield names of formats, a width behind those that have several, and their entries."""
     for name, entry in WIDE.items():
         for width in WIDTHS:

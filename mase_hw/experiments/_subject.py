@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor
 
+from mase_hw._kinds import Table
 from mase_hw.data import Split
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models import models
@@ -79,7 +79,7 @@ class Subject:
             split.train_labels,
         )
 
-    def search(self, config: Mapping[str, Any], folder: Path, advance: Callable[[], None]) -> Curve:
+    def search(self, config: Table, folder: Path, advance: Callable[[], None]) -> Curve:
         """Search, and return the course of it.
 
         Args:

@@ -7,8 +7,9 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._areas import designs, dot_product
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -32,8 +33,8 @@ Area = tuple[str, float, int, int, int, float]
 class Areas(Experiment):
     """A dot product of 8 lanes in look-up tables, beside the accuracy of the format."""
 
-    name: ClassVar[str] = "areas"
-    title: ClassVar[str] = "bits against LUT of an 8-lane dot product against accuracy"
+    name = "areas"
+    title = "bits against LUT of an 8-lane dot product against accuracy"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)
@@ -68,7 +69,7 @@ def draw(rows: Sequence[Area], task: str) -> Figure:
     figure, (left, right) = new_figure(2)
     for index, (kind, own) in enumerate(kinds.items()):
         own.sort(key=lambda row: row[1:3])
-        style: dict[str, Any] = {
+        style: Record = {
             "marker": MARKERS[index % len(MARKERS)],
             "color": f"C{index}" if index < 9 else ("black", "navy", "gold")[index % 3],
             # Later kinds are smaller, so that one on top of another shows.

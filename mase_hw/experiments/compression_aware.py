@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import Subject, chosen_architecture, steps
 from mase_hw.passes.formats.report_quantization import FLOAT_BITS
 from mase_hw.training import standard_error
 
-QUICK: dict[str, Any] = {
+QUICK: Record = {
     "trials": 10,
     "training": {"epochs": 8, "learning_rate": 3e-3},
     "space": {"architecture": {"first": [16, 32, 64], "second": [8, 16, 32, 64]}},
 }
-FULL: dict[str, Any] = {
+FULL: Record = {
     "trials": 30,
     "training": {"epochs": 1, "learning_rate": 3e-4},
     "space": {"architecture": {"layers": [1, 2, 4], "heads": [2, 4], "intermediate": [256, 512]}},
@@ -33,8 +33,8 @@ SAMPLER = {"sampler": "tpe", "sampler_options": {"n_startup_trials": 4}}
 class CompressionAware(Experiment):
     """No compression, compression after training, and training once more after it."""
 
-    name: ClassVar[str] = "compression-aware"
-    title: ClassVar[str] = "best so far: no compression, compressed, compressed and trained again"
+    name = "compression-aware"
+    title = "best so far: no compression, compressed, compressed and trained again"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)

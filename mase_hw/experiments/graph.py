@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any, ClassVar
 
 import torch
 
+from mase_hw._kinds import Record
 from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -21,13 +21,13 @@ TOKENS = 16
 class Graph(Experiment):
     """The captured graph, once of the token ids alone, once of mask and labels too."""
 
-    name: ClassVar[str] = "graph"
-    title: ClassVar[str] = "BERT's graph with and without attention mask and labels as inputs"
+    name = "graph"
+    title = "BERT's graph with and without attention mask and labels as inputs"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         advance = steps(progress, 4)
         ids = torch.arange(1, TOKENS + 1)[None]
-        inputs: dict[str, dict[str, Any]] = {
+        inputs: dict[str, Record] = {
             "ids": {"input_ids": ids},
             "ids, mask, labels": {
                 "input_ids": ids,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MODEL = "digits-mlp"
 WIDTHS = [2, 3, 4, 6, 8]
 ENTRY = {"name": "fixed", "data_in_width": WIDTHS, "weight_width": WIDTHS, "bias_width": 8}
-SPACE: dict[str, Any] = {
+SPACE: dict[str, object] = {
     "quantize": {"by": "type", "linear": {"config": ENTRY}},
     "parallelism": {"default": [1, 2, 4, 8]},
 }
@@ -34,8 +34,8 @@ LEAST_ACCURACY = 0.8
 class HardwarePareto(Experiment):
     """The front of accuracy, look-up tables and cycles, and RTL of some of its points."""
 
-    name: ClassVar[str] = "hardware-pareto"
-    title: ClassVar[str] = "accuracy against LUT and cycles, chosen points measured on RTL"
+    name = "hardware-pareto"
+    title = "accuracy against LUT and cycles, chosen points measured on RTL"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -36,8 +36,8 @@ RATE, ADAPTER_RATE = 3e-4, 3e-3
 class Lora(Experiment):
     """The pretrained encoder with a new classifier, fine-tuned in two ways."""
 
-    name: ClassVar[str] = "lora"
-    title: ClassVar[str] = "trainable parameters and accuracy with and without LoRA"
+    name = "lora"
+    title = "trainable parameters and accuracy with and without LoRA"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         split = dataset(DATA).load().hold_out()

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import Subject, steps
 from mase_hw.training import evaluate, standard_error
 
 WIDTHS, FRACTIONS = [8, 16, 32], [2, 4, 8]
-ENTRY: dict[str, Any] = {
+ENTRY: dict[str, object] = {
     "name": "fixed",
     **{
         f"{operand}_{key}": values
@@ -29,14 +29,14 @@ SPACE = {
 }
 QUICK_SAMPLES = 400
 # Fewer first trials by chance than Optuna's ten, which would be all of a quick run.
-SAMPLERS: dict[str, dict[str, Any]] = {"random": {}, "tpe": {"n_startup_trials": 4}}
+SAMPLERS: dict[str, Record] = {"random": {}, "tpe": {"n_startup_trials": 4}}
 
 
 class MixedPrecision(Experiment):
     """Best accuracy so far of BERT-tiny, quantised without training."""
 
-    name: ClassVar[str] = "mixed-precision"
-    title: ClassVar[str] = "width in {8, 16, 32} and fraction in {2, 4, 8} per layer"
+    name = "mixed-precision"
+    title = "width in {8, 16, 32} and fraction in {2, 4, 8} per layer"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MODEL = "smollm2-135m"
 BLOCK = 32
 NEAREST, FLOAT = "nearest", "float"
-FORMATS: Mapping[str, Mapping[str, Any]] = {
+FORMATS: Mapping[str, Mapping[str, object]] = {
     "mxint 3": {"name": "mxint", "width": 3, "block_size": BLOCK},
     "mxint 4": {"name": "mxint", "width": 4, "block_size": BLOCK},
     "mxint 4, blocks of 16": {"name": "mxint", "width": 4, "block_size": 16},
@@ -81,8 +81,8 @@ CORRECTION = 0.5
 class Perplexity(Experiment):
     """Perplexity on packaged reviews, by format, bits and method."""
 
-    name: ClassVar[str] = "perplexity"
-    title: ClassVar[str] = "perplexity of a language model whose weights are rounded, by method"
+    name = "perplexity"
+    title = "perplexity of a language model whose weights are rounded, by method"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         """Run it; what the folder holds already is not measured again."""
@@ -140,7 +140,7 @@ class _Subject:
         if "rotate" in steps:
             mg, _ = rotate_transform_pass(mg, {"block": BLOCK, "nodes": names})
         entry = {"name": "none", **{f"weight_{key}": value for key, value in weight.items()}}
-        config: dict[str, Any] = {"by": "name", **{item: {"config": entry} for item in names}}
+        config: dict[str, object] = {"by": "name", **{item: {"config": entry} for item in names}}
         mg = quantize(mg, config)
         if "gptq" in steps:
             given = {"data": seen, "nodes": names, "damping": DAMPING}

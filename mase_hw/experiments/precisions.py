@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -31,8 +32,8 @@ BITS = (1, 2, 4, 8, 16, 32)
 class Precisions(Experiment):
     """The best accuracy of every format, and its bits; formats without a width have one point."""
 
-    name: ClassVar[str] = "precisions"
-    title: ClassVar[str] = "best accuracy and bits per weight of every format of the registry"
+    name = "precisions"
+    title = "best accuracy and bits per weight of every format of the registry"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         if quick:
@@ -100,9 +101,9 @@ def _draw(rows: Sequence[tuple[str, float, int, float]], count: int, model: str)
     return figure
 
 
-def space(name: str, cls: type[Format]) -> dict[str, Any]:
+def space(name: str, cls: type[Format]) -> Record:
     """Return the space of a format: its widths, or the format alone."""
-    entry: dict[str, Any] = {"name": [name], **RESULT}
+    entry: Record = {"name": [name], **RESULT}
     if _has_width(cls):
         entry |= {"name": name, "data_in_width": WIDTHS, "weight_width": WIDTHS}
         entry |= {"bias_width": max(WIDTHS)}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
 
 from mase_hw.emit.flow import canonicalize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -25,8 +24,8 @@ TRAINER = Trainer(epochs=1, learning_rate=1e-4)
 class Pruning(Experiment):
     """Unstructured zeros in every weight, each tensor by itself, on the test samples."""
 
-    name: ClassVar[str] = "pruning"
-    title: ClassVar[str] = "sparsity 0.1..0.9 against accuracy, before and after retraining"
+    name = "pruning"
+    title = "sparsity 0.1..0.9 against accuracy, before and after retraining"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(QUICK_MODEL if quick else MODEL, seed=self.seed)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import label, new_figure
@@ -21,8 +21,8 @@ TRAINER = Trainer(epochs=1, learning_rate=1e-4)
 class PtqQat(Experiment):
     """Fixed point of 4 to 32 bits in the linear layers of BERT-tiny, on the test samples."""
 
-    name: ClassVar[str] = "ptq-qat"
-    title: ClassVar[str] = "fixed width 4..32 against accuracy: quantized, and trained quantized"
+    name = "ptq-qat"
+    title = "fixed width 4..32 against accuracy: quantized, and trained quantized"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load(
@@ -72,7 +72,7 @@ class PtqQat(Experiment):
         return Outcome(("width", "PTQ, %", "QAT, %"), rows, figure, note)
 
 
-def linear_layers(width: int) -> dict[str, Any]:
+def linear_layers(width: int) -> Record:
     """Return the configuration: linear layers of a width, biases of 8 bits at the least."""
     entry = {
         "name": "fixed",

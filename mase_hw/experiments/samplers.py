@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import Subject, chosen_architecture, steps
 from mase_hw.training import standard_error
 
 # Fewer first trials by chance than Optuna's ten, which would be half of a quick run.
-SAMPLERS: dict[str, dict[str, Any]] = {"random": {}, "grid": {}, "tpe": {"n_startup_trials": 4}}
+SAMPLERS: dict[str, Record] = {"random": {}, "grid": {}, "tpe": {"n_startup_trials": 4}}
 QUICK_SPACE = {"architecture": {"first": [4, 8, 16, 32, 64], "second": [4, 8, 16, 32, 64]}}
 SPACE = {
     "architecture": {
@@ -21,12 +21,12 @@ SPACE = {
         "intermediate": [256, 512, 1024],
     }
 }
-QUICK: dict[str, Any] = {
+QUICK: Record = {
     "trials": 20,
     "training": {"epochs": 8, "learning_rate": 3e-3},
     "space": QUICK_SPACE,
 }
-FULL: dict[str, Any] = {
+FULL: Record = {
     "trials": 30,
     "training": {"epochs": 1, "learning_rate": 3e-4},
     "space": SPACE,
@@ -36,8 +36,8 @@ FULL: dict[str, Any] = {
 class Samplers(Experiment):
     """Best accuracy on validation samples so far, one curve a sampler."""
 
-    name: ClassVar[str] = "samplers"
-    title: ClassVar[str] = "best accuracy so far against trial: random, grid, TPE"
+    name = "samplers"
+    title = "best accuracy so far against trial: random, grid, TPE"
 
     def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
         subject = Subject.load("digits-mlp" if quick else "bert-tiny", seed=self.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import FormatError
 from mase_hw.formats._encoding import Encoding
 
@@ -230,9 +232,10 @@ class Format(ABC):
         """Return the format with `fields` whose open fields suit known `values`."""
         if not values.numel():
             return cls.fit(0.0, 0.0, **fields)
-        if not bool(values.isfinite().all()):
+        low, high = (float(value) for value in torch.aminmax(values))
+        if not (math.isfinite(low) and math.isfinite(high)):
             raise FormatError("a constant holds what is no finite number; give a finite one")
-        return cls.fit(float(values.min()), float(values.max()), **fields)
+        return cls.fit(low, high, **fields)
 
     @classmethod
     def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
@@ -278,7 +281,7 @@ class Format(ABC):
         raise FormatError(f"{cls.name} has one set of parameters for a tensor, not one a channel")
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the fields, one set each, with which a choice of formats tries this one.
 
         What is not among them is open, and fitted. None for a format that nobody tries.
@@ -311,6 +314,6 @@ class Format(ABC):
         """Return the names of the parameters a configuration may set."""
         return tuple(field.name for field in dataclasses.fields(cls))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return `{"name": ..., field: value, ...}`, which `mase_hw.formats.make_format` reads."""
         return {"name": self.name, **dataclasses.asdict(self)}

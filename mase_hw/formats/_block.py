@@ -16,12 +16,13 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._base import Format, StreamField
@@ -163,7 +164,6 @@ class BlockFormat(Format):
         return binary.scale(blocks, -exponents), exponents
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals in each block's scale; NaN stays NaN."""
         if not values.numel():
             return values.clone()
         scaled, exponents = self._scaled(values)
@@ -188,7 +188,6 @@ class BlockFormat(Format):
         return binary.scale(self.element.round(binary.scale(values, -exponents)), exponents)
 
     def headroom(self, values: Tensor) -> Tensor:
-        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
             return torch.zeros_like(values)
         scaled, _ = self._scaled(values)
@@ -258,7 +257,6 @@ class BlockFormat(Format):
         return {"": codes & ((1 << width) - 1), "_exponent": codes[:, ::group] >> width}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Join elements and scales."""
         elements, scales = fields[""], fields["_exponent"]
         spread = scales.repeat_interleave(elements.shape[1] // scales.shape[1], dim=1)
         return (spread << self.element.width) | elements
@@ -267,7 +265,7 @@ class BlockFormat(Format):
     def encoding(self) -> Encoding:
         """Integers or floats with a shared scale."""
         element, scale = self.element, self.scale
-        given: dict[str, Any] = {
+        given: Record = {
             "block_size": self.blocking[0],
             "scale_width": scale.width,
             "scale_bias": scale.bias,

@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mase_hw._checks import check_bool as check_any_bool
+from mase_hw._checks import check_choice as check_any_choice
+from mase_hw._checks import check_integer as check_any_integer
 from mase_hw.errors import FormatError
 
 
 def check_integer(name: str, field: str, value: object, low: int, high: int) -> None:
     """Raise unless `value` is an integer from `low` to `high`."""
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise FormatError(f"{name}: {field} is {value!r}; allowed: an integer from {low} to {high}")
+    check_any_integer(f"{name}: {field}", value, low, high, FormatError)
 
 
 def check_bool(name: str, field: str, value: object) -> None:
     """Raise unless `value` is true or false."""
-    if not isinstance(value, bool):
-        raise FormatError(f"{name}: {field} is {value!r}; allowed: true, false")
+    check_any_bool(f"{name}: {field}", value, FormatError)
 
 
 def check_positive(name: str, field: str, value: object) -> None:
@@ -29,5 +30,4 @@ def check_positive(name: str, field: str, value: object) -> None:
 
 def check_choice(name: str, field: str, value: object, choices: Sequence[str]) -> None:
     """Raise unless `value` is one of `choices`."""
-    if value not in choices:
-        raise FormatError(f"{name}: {field} is {value!r}; allowed: {', '.join(choices)}")
+    check_any_choice(f"{name}: {field}", value, choices, FormatError)

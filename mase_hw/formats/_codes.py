@@ -27,19 +27,15 @@ class CodeFormat(Format):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of a code."""
         return float(self.code_bits)
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the codes."""
         return (StreamField("", lanes, self.code_bits),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Return two's complement bit patterns."""
         return {"": codes & ((1 << self.code_bits) - 1)}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Return codes from bit patterns."""
         if self.code_range[0] >= 0:
             return fields[""]
         sign = 1 << (self.code_bits - 1)

@@ -71,9 +71,9 @@ class Kind(ABC):
     _made: ClassVar[dict[type[Kind], Kind]] = {}
 
     word: ClassVar[str]
-    family: ClassVar[Family] = Family.FURTHER
-    block_family: ClassVar[Family] = Family.INTEGER_BLOCK
-    known_bits: ClassVar[int] = 0
+    family = Family.FURTHER
+    block_family = Family.INTEGER_BLOCK
+    known_bits = 0
 
     def __new__(cls) -> Self:
         return cast(Self, Kind._made.setdefault(cls, super().__new__(cls)))

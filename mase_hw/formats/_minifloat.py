@@ -44,11 +44,9 @@ class FloatFormat(Format):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of a code."""
         return float(self.layout.width)
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals; NaN stays NaN."""
         return self.layout.round(values)
 
     def headroom(self, values: Tensor) -> Tensor:
@@ -65,7 +63,6 @@ class FloatFormat(Format):
         return self.layout.decode(codes)
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
-        """Round exact integers, once."""
         return self.layout.from_scaled(codes, torch.full_like(codes, -frac_width))
 
     def from_scaled(self, integers: Tensor, exponents: Tensor) -> Tensor:
@@ -86,15 +83,12 @@ class FloatFormat(Format):
         return self.layout.integers(codes)
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the codes."""
         return (StreamField("", lanes, self.layout.width),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Codes are bit patterns."""
         return {"": codes}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Bit patterns are codes."""
         return fields[""]
 
     @property
@@ -109,7 +103,6 @@ class FloatFormat(Format):
         )
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return uniform codes of finite numbers."""
         return self.layout.random_codes(tuple(shape), generator)
 
     @classmethod
@@ -126,8 +119,8 @@ class FloatPreset(FloatFormat):
         saturate: whether overflow gives the largest number.
     """
 
-    abbreviation: ClassVar[str] = "minifloat"
-    inherited: ClassVar[tuple[str, ...]] = ("saturate",)
+    abbreviation = "minifloat"
+    inherited = ("saturate",)
     preset: ClassVar[FloatElement]
 
     saturate: bool = True

@@ -27,7 +27,7 @@ class MXFloat(BlockFormat):
         exponent_width: bits of the scale, 2 to 8; 8 is the standard's.
     """
 
-    inherited: ClassVar[tuple[str, ...]] = ("element_format", "block_size", "exponent_width")
+    inherited = ("element_format", "block_size", "exponent_width")
     elements: ClassVar[dict[str, FloatElement]]
 
     element_format: str = ""
@@ -44,7 +44,6 @@ class MXFloat(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     def __str__(self) -> str:

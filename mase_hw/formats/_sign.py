@@ -7,11 +7,12 @@ The values are the odd multiples of `scale * 2**(1 - levels)`, evenly spaced.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
 from mase_hw.formats._codes import CodeFormat
 from mase_hw.formats._encoding import Encoding, Kind
@@ -25,7 +26,7 @@ class SignFormat(CodeFormat):
     Subclasses give `level_count` and `unit`.
     """
 
-    sparse: ClassVar[bool] = True
+    sparse = True
 
     @property
     def level_count(self) -> int:
@@ -39,12 +40,10 @@ class SignFormat(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Bits of a code."""
         return self.level_count
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         return 0, (1 << self.level_count) - 1
 
     def _known_unit(self) -> float:
@@ -76,7 +75,6 @@ class SignFormat(CodeFormat):
         return max(1.0, self.unit or 0.0) - values.abs()
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if bool(torch.isnan(values).any()):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
         return self._steps(values.detach().double(), self._known_unit()).to(torch.int64)
@@ -118,7 +116,7 @@ class SignFormat(CodeFormat):
         return cls(**fields)
 
 
-def fit_mean(cls: Any, values: Tensor, fields: dict[str, Any]) -> Any:
+def fit_mean(cls: Any, values: Tensor, fields: Record) -> Any:
     """Return the format `cls` whose scale is the mean magnitude of `values`, if it is open."""
     if "scale" in fields or not values.numel():
         return cls(**fields)

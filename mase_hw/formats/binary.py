@@ -14,7 +14,6 @@ arXiv:1602.02830, sections 1.1 and 1.3.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,9 +36,9 @@ class Binary(SignFormat):
         tensor([-1.,  1.,  1.])
     """
 
-    name: ClassVar[str] = "binary"
-    abbreviation: ClassVar[str] = "binary"
-    inherited: ClassVar[tuple[str, ...]] = ("bipolar",)
+    name = "binary"
+    abbreviation = "binary"
+    inherited = ("bipolar",)
 
     bipolar: bool = True
     stochastic: bool = False
@@ -53,7 +52,6 @@ class Binary(SignFormat):
         return "binary<-1,1>" if self.bipolar else "binary<0,1>"
 
     def at_inference(self) -> Binary:
-        """Return the format without chance."""
         return replace(self, stochastic=False)
 
     @property

@@ -13,7 +13,7 @@ arXiv:1711.01243, section III, with scales that halve from level to level.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -34,12 +34,12 @@ class BinaryResidual(SignFormat):
         tensor([-0.5000,  1.5000])
     """
 
-    name: ClassVar[str] = "binary_residual"
-    aliases: ClassVar[tuple[str, ...]] = ("binary_residual_sign",)
-    abbreviation: ClassVar[str] = "binary"
-    fitted: ClassVar[tuple[str, ...]] = ("scale",)
-    scale_follows_data: ClassVar[bool] = True
-    inherited: ClassVar[tuple[str, ...]] = ("levels",)
+    name = "binary_residual"
+    aliases = ("binary_residual_sign",)
+    abbreviation = "binary"
+    fitted = ("scale",)
+    scale_follows_data = True
+    inherited = ("levels",)
 
     levels: int = 2
     scale: float | None = 1.0
@@ -59,11 +59,9 @@ class BinaryResidual(SignFormat):
 
     @property
     def unit(self) -> float | None:
-        """The first sign's magnitude."""
         return self.scale
 
     @classmethod
     def fit_values(cls, values: Tensor, **fields: object) -> Self:
-        """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

@@ -12,7 +12,7 @@ Convolutional Neural Networks" (2016), arXiv:1603.05279, section 3.1.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Self
 
 from torch import Tensor
 
@@ -32,11 +32,11 @@ class BinaryScaling(SignFormat):
         tensor([-0.5000,  0.5000])
     """
 
-    name: ClassVar[str] = "binary_scaling"
-    abbreviation: ClassVar[str] = "binary"
-    fitted: ClassVar[tuple[str, ...]] = ("scale",)
-    scale_follows_data: ClassVar[bool] = True
-    inherited: ClassVar[tuple[str, ...]] = ()
+    name = "binary_scaling"
+    abbreviation = "binary"
+    fitted = ("scale",)
+    scale_follows_data = True
+    inherited = ()
 
     scale: float | None = 1.0
 
@@ -54,6 +54,5 @@ class BinaryScaling(SignFormat):
 
     @classmethod
     def fit_values(cls, values: Tensor, **fields: object) -> Self:
-        """Return the format whose scale is the mean magnitude."""
         result: Self = fit_mean(cls, values, fields)
         return result

@@ -12,7 +12,6 @@ the Limits of Narrow Precision Inferencing at Cloud Scale with Microsoft Floatin
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.formats._block import MAX_SCALE_BIAS, BlockFormat, PowerScale
 from mase_hw.formats._checks import check_integer
@@ -32,9 +31,9 @@ class BlockFP(BlockFormat):
         axis: dimension along which a block lies.
     """
 
-    name: ClassVar[str] = "block_fp"
-    abbreviation: ClassVar[str] = "mxint"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_width", "block_size")
+    name = "block_fp"
+    abbreviation = "mxint"
+    inherited = ("width", "exponent_width", "block_size")
 
     width: int = 8
     exponent_width: int = 8
@@ -55,5 +54,4 @@ class BlockFP(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis

@@ -14,7 +14,6 @@ Networks" (ICLR 2021), on the logarithmic numbers of Miyashita et al. (2016), ar
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.formats._block import BlockFormat, PowerScale
 from mase_hw.formats._checks import check_integer
@@ -33,10 +32,10 @@ class BlockLog(BlockFormat):
         axis: dimension along which a block lies.
     """
 
-    name: ClassVar[str] = "block_log"
-    abbreviation: ClassVar[str] = "mxfp"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_bias_width", "block_size")
-    sparse: ClassVar[bool] = True
+    name = "block_log"
+    abbreviation = "mxfp"
+    inherited = ("width", "exponent_bias_width", "block_size")
+    sparse = True
 
     width: int = 5
     exponent_bias_width: int = 8
@@ -56,5 +55,4 @@ class BlockLog(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis

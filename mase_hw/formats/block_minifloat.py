@@ -13,7 +13,6 @@ Deep Neural Networks" (ICLR 2021).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.formats._block import BlockFormat, PowerScale
 from mase_hw.formats._checks import check_integer
@@ -33,9 +32,9 @@ class BlockMinifloat(BlockFormat):
         axis: dimension along which a block lies.
     """
 
-    name: ClassVar[str] = "block_minifloat"
-    abbreviation: ClassVar[str] = "mxfp"
-    inherited: ClassVar[tuple[str, ...]] = (
+    name = "block_minifloat"
+    abbreviation = "mxfp"
+    inherited = (
         "width",
         "exponent_width",
         "exponent_bias_width",
@@ -60,5 +59,4 @@ class BlockMinifloat(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis

@@ -15,13 +15,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting, Table
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
+from mase_hw.formats._checks import check_bool, check_choice, check_integer
 from mase_hw.formats._encoding import Encoding, Overflow, Rounding
 
 ROUNDING_MODES = ("nearest_even", "nearest_up", "floor", "toward_zero")
@@ -56,10 +57,10 @@ class Fixed(Format):
         tensor([  16, -128])
     """
 
-    name: ClassVar[str] = "fixed"
-    aliases: ClassVar[tuple[str, ...]] = ("integer",)
-    abbreviation: ClassVar[str] = "fixed"
-    fitted: ClassVar[tuple[str, ...]] = ("frac_width",)
+    name = "fixed"
+    aliases = ("integer",)
+    abbreviation = "fixed"
+    fitted = ("frac_width",)
 
     width: int = 8
     frac_width: int = 4
@@ -68,12 +69,11 @@ class Fixed(Format):
     overflow: str = "saturate"
 
     def __post_init__(self) -> None:
-        _check_integer("width", self.width, MIN_WIDTH_BITS, MAX_EXACT_BITS)
-        _check_integer("frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
-        if not isinstance(self.signed, bool):
-            raise FormatError(f"fixed: signed is {self.signed!r}; allowed: true, false")
-        _check_choice("rounding", self.rounding, ROUNDING_MODES)
-        _check_choice("overflow", self.overflow, OVERFLOW_MODES)
+        check_integer("fixed", "width", self.width, MIN_WIDTH_BITS, MAX_EXACT_BITS)
+        check_integer("fixed", "frac_width", self.frac_width, -MAX_FRAC_WIDTH, MAX_FRAC_WIDTH)
+        check_bool("fixed", "signed", self.signed)
+        check_choice("fixed", "rounding", self.rounding, ROUNDING_MODES)
+        check_choice("fixed", "overflow", self.overflow, OVERFLOW_MODES)
 
     def __str__(self) -> str:
         """Return a short name such as `fixed<8,4>` or `ufixed<8,4>`."""
@@ -91,7 +91,6 @@ class Fixed(Format):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of a code."""
         return float(self.width)
 
     def round_values(self, values: Tensor) -> Tensor:
@@ -117,7 +116,6 @@ class Fixed(Format):
         return super().clipped(values)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if values.numel() <= ENCODED_ELEMENTS:
             return self._encode(values)
         codes = torch.empty(values.shape, dtype=torch.int64, device=values.device)
@@ -128,8 +126,11 @@ class Fixed(Format):
 
     def _encode(self, values: Tensor) -> Tensor:
         scaled = values.detach().double() * 2.0**self.frac_width
-        if bool(torch.isnan(scaled).any()):
+        low, high = map(float, torch.aminmax(scaled)) if scaled.numel() else (0.0, 0.0)
+        if math.isnan(low):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
+        if self.minimum_code <= low and high <= self.maximum_code:
+            return _round(scaled, self.rounding).to(torch.int64)
         if self.overflow == "saturate":
             scaled = scaled.clamp(self.minimum_code - 1, self.maximum_code + 1)
         else:
@@ -181,15 +182,12 @@ class Fixed(Format):
         return codes
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the codes."""
         return (StreamField("", lanes, self.width),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Return two's complement bit patterns."""
         return {"": codes & ((1 << self.width) - 1)}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Return codes from bit patterns."""
         bits = fields[""]
         if not self.signed:
             return bits
@@ -198,7 +196,6 @@ class Fixed(Format):
 
     @cached_property
     def encoding(self) -> Encoding:
-        """Integers with a fraction."""
         return Encoding(
             self.width,
             fraction=self.frac_width,
@@ -213,15 +210,14 @@ class Fixed(Format):
         )
 
     def scaled(self, octaves: float) -> Fixed:
-        """Move the binary point."""
         frac_width = self.frac_width - round(octaves)
         return replace(self, frac_width=max(-MAX_FRAC_WIDTH, min(frac_width, MAX_FRAC_WIDTH)))
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Fixed:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> Fixed:
         """Return the format with the largest `frac_width` that does not saturate the range."""
         if "width" in fields:
-            _check_integer("width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
+            check_integer("fixed", "width", fields["width"], MIN_WIDTH_BITS, MAX_WIDTH_BITS)
         open_format = cls(**{**fields, "frac_width": fields.get("frac_width", 0)})
         if "frac_width" in fields:
             return open_format
@@ -234,8 +230,7 @@ class Fixed(Format):
         return cls(**{**fields, "frac_width": max(-MAX_FRAC_WIDTH, min(frac_width, 32))})
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return the widths of `TRIED_WIDTHS`."""
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         return [{"width": width} for width in TRIED_WIDTHS]
 
     @property
@@ -260,16 +255,6 @@ class Fixed(Format):
         rounding, overflow = modes.pop() if len(modes) == 1 else (cls.rounding, cls.overflow)
         width = max(MIN_WIDTH_BITS, whole + frac + signed)
         return cls(width, frac, signed, rounding, overflow)
-
-
-def _check_integer(field: str, value: object, low: int, high: int) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise FormatError(f"fixed: {field} is {value!r}; allowed: an integer from {low} to {high}")
-
-
-def _check_choice(field: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise FormatError(f"fixed: {field} is {value!r}; allowed: {', '.join(choices)}")
 
 
 def _round(scaled: Tensor, rounding: str) -> Tensor:

@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Setting
 from mase_hw.formats._base import Format
 from mase_hw.formats._checks import check_integer
 from mase_hw.formats._float import FloatElement
@@ -35,11 +35,11 @@ class Log(FloatFormat):
         tensor([ 0.0000,  0.2500, -4.0000])
     """
 
-    name: ClassVar[str] = "log"
-    abbreviation: ClassVar[str] = "minifloat"
-    fitted: ClassVar[tuple[str, ...]] = ("exponent_bias",)
-    inherited: ClassVar[tuple[str, ...]] = ("width",)
-    sparse: ClassVar[bool] = True
+    name = "log"
+    abbreviation = "minifloat"
+    fitted = ("exponent_bias",)
+    inherited = ("width",)
+    sparse = True
 
     width: int = 8
     exponent_bias: int | None = None
@@ -57,7 +57,7 @@ class Log(FloatFormat):
         return f"log<{self.width},{self.layout.bias}>"
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Log:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> Log:
         """Return the format whose largest number is the power of two nearest to the range's end."""
         number_format = cls(**fields)
         largest = max(abs(minimum), abs(maximum))

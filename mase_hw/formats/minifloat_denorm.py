@@ -13,7 +13,6 @@ FP6 are of this kind (OCP Microscaling Formats 1.0, section 5.3).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.formats._checks import check_integer
 from mase_hw.formats._float import FloatElement
@@ -40,9 +39,9 @@ class MinifloatDenorm(FloatFormat):
         tensor([  2., 480.])
     """
 
-    name: ClassVar[str] = "minifloat_denorm"
-    abbreviation: ClassVar[str] = "minifloat"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_width", "exponent_bias")
+    name = "minifloat_denorm"
+    abbreviation = "minifloat"
+    inherited = ("width", "exponent_width", "exponent_bias")
 
     width: int = 8
     exponent_width: int = 4

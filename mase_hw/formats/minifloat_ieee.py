@@ -12,7 +12,6 @@ Specification (OFP8) 1.0, section 5.2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._float import FloatElement
@@ -40,9 +39,9 @@ class MinifloatIEEE(FloatFormat):
         tensor([57344.])
     """
 
-    name: ClassVar[str] = "minifloat_ieee"
-    abbreviation: ClassVar[str] = "minifloat"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "exponent_width", "exponent_bias", "saturate")
+    name = "minifloat_ieee"
+    abbreviation = "minifloat"
+    inherited = ("width", "exponent_width", "exponent_bias", "saturate")
 
     width: int = 8
     exponent_width: int = 5

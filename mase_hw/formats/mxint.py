@@ -12,10 +12,10 @@ Source: OCP Microscaling Formats (MX) 1.0, sections 5.3.4 and 6.3; widths 4 and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
+from mase_hw._kinds import Table
 from mase_hw.formats._block import BlockFormat
 from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._integer import IntegerElement
@@ -42,9 +42,9 @@ class MXInt(BlockFormat):
         tensor([1.0000e+00, 1.5625e-02, 1.0000e+02, 0.0000e+00])
     """
 
-    name: ClassVar[str] = "mxint"
-    abbreviation: ClassVar[str] = "mxint"
-    inherited: ClassVar[tuple[str, ...]] = ("width", "block_size", "exponent_width", "symmetric")
+    name = "mxint"
+    abbreviation = "mxint"
+    inherited = ("width", "block_size", "exponent_width", "symmetric")
 
     width: int = 8
     block_size: int = 32
@@ -60,11 +60,10 @@ class MXInt(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return the widths of `TRIED_WIDTHS` in blocks that divide a row."""
         sizes = [size for size in TRIED_BLOCKS if row % size == 0][:1]
         return [{"width": width, "block_size": size} for size in sizes for width in TRIED_WIDTHS]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -27,10 +26,10 @@ BINARY32 = FloatElement(8, 23, 127, "ieee", saturate=False)
 class Unquantized(Format):
     """Values pass through as float32, without rounding."""
 
-    name: ClassVar[str] = "none"
-    abbreviation: ClassVar[str] = "none"
-    inherited: ClassVar[tuple[str, ...]] = ()
-    rounds: ClassVar[bool] = False
+    name = "none"
+    abbreviation = "none"
+    inherited = ()
+    rounds = False
 
     def __str__(self) -> str:
         return "none"
@@ -57,19 +56,15 @@ class Unquantized(Format):
         return signed.to(torch.int32).view(torch.float32).double()
 
     def from_fixed(self, codes: Tensor, frac_width: int) -> Tensor:
-        """Round exact integers to binary32."""
         return BINARY32.from_scaled(codes, torch.full_like(codes, -frac_width))
 
     def stream_fields(self, lanes: int, rows: int = 1) -> tuple[StreamField, ...]:
-        """One field: the bit patterns."""
         return (StreamField("", lanes, 32),)
 
     def to_fields(self, codes: Tensor, rows: int = 1) -> dict[str, Tensor]:
-        """Codes are bit patterns."""
         return {"": codes}
 
     def from_fields(self, fields: Mapping[str, Tensor]) -> Tensor:
-        """Bit patterns are codes."""
         return fields[""]
 
     @classmethod
@@ -77,5 +72,4 @@ class Unquantized(Format):
         return cls(**fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
-        """Return uniform codes of finite numbers."""
         return BINARY32.random_codes(tuple(shape), generator)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import FormatError
 from mase_hw.formats._block import BlockFormat, PowerScale
 from mase_hw.formats._checks import check_positive
@@ -42,11 +43,11 @@ class NVFP4(BlockFormat):
         tensor_scale: the scale of the whole tensor.
     """
 
-    name: ClassVar[str] = "nvfp4"
-    abbreviation: ClassVar[str] = "nvfp"
-    fitted: ClassVar[tuple[str, ...]] = ("tensor_scale",)
-    inherited: ClassVar[tuple[str, ...]] = ("block_size",)
-    exact_bits: ClassVar[int] = 46
+    name = "nvfp4"
+    abbreviation = "nvfp"
+    fitted = ("tensor_scale",)
+    inherited = ("block_size",)
+    exact_bits = 46
 
     block_size: int = 16
     axis: int = -1
@@ -58,7 +59,6 @@ class NVFP4(BlockFormat):
 
     @property
     def blocking(self) -> tuple[int, int]:
-        """Block size and axis."""
         return self.block_size, self.axis
 
     def _divided(self, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,6 @@ class NVFP4(BlockFormat):
         return blocks / scales, scales
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals in each block's scale; NaN stays NaN."""
         if not values.numel():
             return values.clone()
         scaled, scales = self._divided(values)
@@ -78,7 +77,6 @@ class NVFP4(BlockFormat):
         return self._unblock(rounded, values.shape).to(values.dtype)
 
     def headroom(self, values: Tensor) -> Tensor:
-        """Count from half a step beyond the largest number of the block, in its scale."""
         if not values.numel():
             return torch.zeros_like(values)
         scaled, _ = self._divided(values)
@@ -142,7 +140,7 @@ class NVFP4(BlockFormat):
         return replace(super().encoding, scale_is_float=True, scale_bias=-SCALE.lsb_exponent)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> NVFP4:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> NVFP4:
         """Return the format whose tensor scale maps the range's end to the largest value."""
         largest = max(abs(minimum), abs(maximum))
         if "tensor_scale" in fields or largest == 0:

@@ -13,9 +13,9 @@ section 5.3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
 
+from mase_hw._kinds import Table
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import FloatPreset
 
@@ -23,45 +23,43 @@ from mase_hw.formats._minifloat import FloatPreset
 class FP8E4M3(FloatPreset):
     """8 bits, maximum 448."""
 
-    name: ClassVar[str] = "fp8_e4m3"
-    aliases: ClassVar[tuple[str, ...]] = ("float8_e4m3fn",)
-    preset: ClassVar[FloatElement] = FloatElement(4, 3, 7, "nan")
+    name = "fp8_e4m3"
+    aliases = ("float8_e4m3fn",)
+    preset = FloatElement(4, 3, 7, "nan")
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return the one that there is."""
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         return [{}]
 
 
 class FP8E5M2(FloatPreset):
     """8 bits, maximum 57344."""
 
-    name: ClassVar[str] = "fp8_e5m2"
-    aliases: ClassVar[tuple[str, ...]] = ("float8_e5m2",)
-    preset: ClassVar[FloatElement] = FloatElement(5, 2, 15, "ieee")
+    name = "fp8_e5m2"
+    aliases = ("float8_e5m2",)
+    preset = FloatElement(5, 2, 15, "ieee")
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
-        """Return the one that there is."""
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         return [{}]
 
 
 class FP6E2M3(FloatPreset):
     """6 bits, maximum 7.5."""
 
-    name: ClassVar[str] = "fp6_e2m3"
-    preset: ClassVar[FloatElement] = FloatElement(2, 3, 1)
+    name = "fp6_e2m3"
+    preset = FloatElement(2, 3, 1)
 
 
 class FP6E3M2(FloatPreset):
     """6 bits, maximum 28."""
 
-    name: ClassVar[str] = "fp6_e3m2"
-    preset: ClassVar[FloatElement] = FloatElement(3, 2, 3)
+    name = "fp6_e3m2"
+    preset = FloatElement(3, 2, 3)
 
 
 class FP4E2M1(FloatPreset):
     """4 bits, maximum 6."""
 
-    name: ClassVar[str] = "fp4_e2m1"
-    preset: ClassVar[FloatElement] = FloatElement(2, 1, 1)
+    name = "fp4_e2m1"
+    preset = FloatElement(2, 1, 1)

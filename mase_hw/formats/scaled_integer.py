@@ -11,14 +11,15 @@ Integer-Arithmetic-Only Inference" (2018), arXiv:1712.05877.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting, Table
 from mase_hw.errors import FormatError
 from mase_hw.formats import _binary_scale as binary
 from mase_hw.formats._base import Format
@@ -52,10 +53,10 @@ class ScaledInteger(CodeFormat):
         tensor([  10, -127])
     """
 
-    name: ClassVar[str] = "scaled_integer"
-    abbreviation: ClassVar[str] = "scaled"
-    fitted: ClassVar[tuple[str, ...]] = ("scale", "zero_point")
-    inherited: ClassVar[tuple[str, ...]] = ("width", "signed", "symmetric")
+    name = "scaled_integer"
+    abbreviation = "scaled"
+    fitted = ("scale", "zero_point")
+    inherited = ("width", "signed", "symmetric")
 
     width: int = 8
     scale: Numbers = 0.0625
@@ -90,7 +91,7 @@ class ScaledInteger(CodeFormat):
             raise FormatError(f"{self.name}: scale and zero_point differ in their channels")
 
     @staticmethod
-    def _each(given: object) -> Sequence[Any]:
+    def _each(given: object) -> Sequence[object]:
         return given if isinstance(given, tuple) else (given,)
 
     def __str__(self) -> str:
@@ -100,12 +101,10 @@ class ScaledInteger(CodeFormat):
 
     @property
     def code_bits(self) -> int:
-        """Bits of a code."""
         return self.width
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         if not self.signed:
             return 0, (1 << self.width) - 1
         high = (1 << (self.width - 1)) - 1
@@ -130,7 +129,6 @@ class ScaledInteger(CodeFormat):
         return (steps + point).clamp(*self.code_range)
 
     def round_values(self, values: Tensor) -> Tensor:
-        """Return the nearest representable reals; NaN stays NaN."""
         work = values.double()
         return self._values(self._codes(work), work.dtype).to(values.dtype)
 
@@ -146,7 +144,6 @@ class ScaledInteger(CodeFormat):
         return torch.minimum(steps - (low - 0.5), (high + 0.5) - steps)
 
     def encode(self, values: Tensor) -> Tensor:
-        """Return int64 codes; refuses NaN."""
         if bool(torch.isnan(values).any()):
             raise FormatError(f"{self} has no code for NaN; the data holds at least one")
         return self._codes(values.detach().double()).to(torch.int64)
@@ -228,14 +225,14 @@ class ScaledInteger(CodeFormat):
         return replace(self, scale=factor * self.scale)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> ScaledInteger:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> ScaledInteger:
         """Return the format whose codes just cover the range and zero."""
         if "scale" in fields:
             return cls(**fields)
         return cls.fit_values(torch.tensor([minimum, maximum]), **{**fields, "channel_axis": None})
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> ScaledInteger:
+    def fit_values(cls, values: Tensor, **fields: Setting) -> ScaledInteger:
         """Return the format whose codes just cover `values`, each channel of its own."""
         if "scale" in fields:
             return cls(**fields)
@@ -268,7 +265,7 @@ class ScaledInteger(CodeFormat):
         return cls(**{**fields, **given})
 
     @classmethod
-    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Mapping[str, Any]]:
+    def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
         """Return, of constants with channels, `TRIED_WIDTHS` with a scale or a power a channel."""
         if channel_axis is None:
             return ()
@@ -279,7 +276,7 @@ class ScaledInteger(CodeFormat):
         ]
 
     @classmethod
-    def of_channels(cls, channels: Sequence[Self], **fields: Any) -> Self:
+    def of_channels(cls, channels: Sequence[Self], **fields: Setting) -> Self:
         """Return the format with the scales and zero points of formats of one channel each."""
         scales = [scale for channel in channels for scale in channel.scales]
         points = [point for channel in channels for point in channel.zero_points]

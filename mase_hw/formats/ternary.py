@@ -12,11 +12,11 @@ Source: Li, Zhang, Liu, "Ternary Weight Networks" (2016), arXiv:1605.04711, sect
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import FormatError
 from mase_hw.formats._checks import check_positive
 from mase_hw.formats._codes import CodeFormat
@@ -39,12 +39,12 @@ class Ternary(CodeFormat):
         tensor([-1,  0,  1])
     """
 
-    name: ClassVar[str] = "ternary"
-    abbreviation: ClassVar[str] = "fixed"
-    fitted: ClassVar[tuple[str, ...]] = ("scale", "threshold")
-    scale_follows_data: ClassVar[bool] = True
-    sparse: ClassVar[bool] = True
-    inherited: ClassVar[tuple[str, ...]] = ()
+    name = "ternary"
+    abbreviation = "fixed"
+    fitted = ("scale", "threshold")
+    scale_follows_data = True
+    sparse = True
+    inherited = ()
 
     scale: float | None = 1.0
     threshold: float | None = None
@@ -75,7 +75,6 @@ class Ternary(CodeFormat):
 
     @property
     def code_range(self) -> tuple[int, int]:
-        """The smallest and the largest code."""
         return -1, 1
 
     def _levels(self, values: Tensor) -> tuple[float | Tensor, float | Tensor]:
@@ -141,7 +140,7 @@ class Ternary(CodeFormat):
         return Encoding(2, Kind.SYMMETRIC, fraction=self.integer_fraction or 0)
 
     @classmethod
-    def fit(cls, minimum: float, maximum: float, **fields: Any) -> Ternary:
+    def fit(cls, minimum: float, maximum: float, **fields: Setting) -> Ternary:
         """Return the format whose scale is the larger end of the range."""
         largest = max(abs(minimum), abs(maximum))
         if "scale" in fields or largest == 0:
@@ -149,7 +148,7 @@ class Ternary(CodeFormat):
         return cls(**{**fields, "scale": largest})
 
     @classmethod
-    def fit_values(cls, values: Tensor, **fields: Any) -> Ternary:
+    def fit_values(cls, values: Tensor, **fields: Setting) -> Ternary:
         """Return the format whose scale and threshold are the data's."""
         if "scale" in fields or not bool((values != 0).any()):
             return cls(**fields)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from mase_hw._kinds import Record
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format, make_format
 from mase_hw.geometry.growth import Growth
@@ -213,7 +213,7 @@ class TensorSpec:
         """Return this tensor streamed in another order."""
         return replace(self, order=order)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Record:
         """Return a JSON-serialisable description, which `from_dict` reads."""
         description = {
             "shape": list(self.shape),
@@ -225,7 +225,7 @@ class TensorSpec:
         return {**description, "grows": True} if self.grows else description
 
     @classmethod
-    def from_dict(cls, description: dict[str, Any]) -> TensorSpec:
+    def from_dict(cls, description: Record) -> TensorSpec:
         """Read what `to_dict` wrote."""
         dim_1, dim_0 = description["parallelism"]
         for number in (*description["shape"], dim_1, dim_0):
@@ -243,7 +243,7 @@ class TensorSpec:
         )
 
 
-def _order(description: dict[str, Any] | None) -> Order | None:
+def _order(description: Record | None) -> Order | None:
     if description is None:
         return None
     return Order(**{key: tuple(value) for key, value in description.items()})

@@ -12,6 +12,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from mase_hw._kinds import Setting
+
 
 @contextlib.contextmanager
 def rows_of_bags() -> Iterator[None]:
@@ -19,7 +21,9 @@ def rows_of_bags() -> Iterator[None]:
     original = nn.functional.embedding_bag
 
     @functools.wraps(original)
-    def embedding_bag(input: Tensor, weight: Tensor, offsets: Any = None, **options: Any) -> Tensor:
+    def embedding_bag(
+        input: Tensor, weight: Tensor, offsets: Any = None, **options: Setting
+    ) -> Tensor:
         weights, skipped = (options.get(key) for key in ("per_sample_weights", "padding_idx"))
         plain = input.dim() == 2 and offsets is None and skipped is None
         if not plain or options.get("max_norm") is not None:

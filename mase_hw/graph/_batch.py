@@ -15,51 +15,52 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.ops import operators, torch_target
 
-_aten = torch.ops.aten
-REPETITIONS = (_aten.expand.default, _aten.repeat.default)
+REPETITIONS = (aten.expand.default, aten.repeat.default)
 # Constants in the shape of what is computed, and their values.
-_LIKES: dict[Any, int | None] = {
-    _aten.zeros_like.default: 0,
-    _aten.ones_like.default: 1,
-    _aten.full_like.default: None,
+_LIKES: dict[object, int | None] = {
+    aten.zeros_like.default: 0,
+    aten.ones_like.default: 1,
+    aten.full_like.default: None,
 }
-_JOINS = (_aten.cat.default, _aten.concat.default)
-_COUNTERS = (_aten.arange.default, _aten.arange.start, _aten.arange.start_step)
-_INDEX_PUTS = (_aten.index_put.default, _aten.index_put_.default)
+_JOINS = (aten.cat.default, aten.concat.default)
+_COUNTERS = (aten.arange.default, aten.arange.start, aten.arange.start_step)
+_INDEX_PUTS = (aten.index_put.default, aten.index_put_.default)
 # What takes tensors of as many rows; the first ones repeat a tensor of one in software alone.
-_BROADCASTING = (_aten.scaled_dot_product_attention.default,)
+_BROADCASTING = (aten.scaled_dot_product_attention.default,)
 _ROW_BY_ROW = (
     *_BROADCASTING,
-    _aten.baddbmm.default,
-    _aten.gather.default,
-    _aten.scatter.src,
-    _aten.scatter.value,
-    _aten.scatter_add.default,
-    _aten.scatter_reduce.two,
-    _aten.slice_scatter.default,
-    _aten.select_scatter.default,
-    _aten.copy.default,
+    aten.baddbmm.default,
+    aten.gather.default,
+    aten.scatter.src,
+    aten.scatter.value,
+    aten.scatter_add.default,
+    aten.scatter_reduce.two,
+    aten.slice_scatter.default,
+    aten.select_scatter.default,
+    aten.copy.default,
 )
-FACTORIES = (_aten.zeros.default, _aten.ones.default, _aten.full.default)
+FACTORIES = (aten.zeros.default, aten.ones.default, aten.full.default)
 # What takes rows that a repetition has put behind each other apart again.
-_SPLITS = (_aten.unflatten.int, _aten.view.default, _aten.reshape.default)
+_SPLITS = (aten.unflatten.int, aten.view.default, aten.reshape.default)
 _ORIGIN = ("nn_module_stack", "stack_trace", "val")
 # What a count of rows passes through without change.
 _CARRIERS = (
-    _aten.unsqueeze.default,
-    _aten.slice.Tensor,
-    _aten.alias.default,
-    _aten.clone.default,
-    _aten.contiguous.default,
-    _aten.view.default,
-    _aten.reshape.default,
-    _aten.to.dtype,
-    _aten.to.device,
-    _aten.to.dtype_layout,
-    _aten.lift_fresh_copy.default,
+    aten.unsqueeze.default,
+    aten.slice.Tensor,
+    aten.alias.default,
+    aten.clone.default,
+    aten.contiguous.default,
+    aten.view.default,
+    aten.reshape.default,
+    aten.to.dtype,
+    aten.to.device,
+    aten.to.dtype_layout,
+    aten.lift_fresh_copy.default,
 )
 
 
@@ -76,13 +77,13 @@ def free_batch(module: GraphModule) -> None:
                 node = _fill_once(module, node) or node
             elif node.target in _INDEX_PUTS:
                 _count_indices(module, node)
-            elif node.target is _aten.index.Tensor:
+            elif node.target is aten.index.Tensor:
                 node = _index_rows(module, node)
-            elif node.target is _aten.gather.default:
+            elif node.target is aten.gather.default:
                 node = _look_up_shared(module, node, constants)
-            if node.target is _aten.bmm.default:
+            if node.target is aten.bmm.default:
                 # Where one row of a constant is left.
-                node.target = _aten.matmul.default
+                node.target = aten.matmul.default
             if node.target in _ROW_BY_ROW:
                 _give_rows(module, node, constants)
             _count_rows(module, node)
@@ -94,7 +95,7 @@ def free_batch(module: GraphModule) -> None:
             constants.add(node)
 
 
-def _shape(node: object) -> tuple[Any, ...]:
+def _shape(node: object) -> tuple[Argument, ...]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return tuple(value.shape) if isinstance(value, Tensor) else ()
 
@@ -109,7 +110,7 @@ def _repeat_once(node: Node) -> Node | None:
 
     What is merged with the batch afterwards does not broadcast any more.
     """
-    sizes: Any = node.args[1]
+    sizes: Argument = node.args[1]
     if not any(_is_symbolic(size) for size in sizes):
         return None
     source = _shape(node.args[0])
@@ -128,7 +129,7 @@ def join_once(node: Node) -> None:
     for user in node.users:
         if user.target in _JOINS:
             user.target = torch_target("mase.cat.default")
-        elif user.target is _aten.stack.default:
+        elif user.target is aten.stack.default:
             user.target = torch_target("mase.stack.default")
 
 
@@ -141,10 +142,10 @@ def _fill_once(module: GraphModule, node: Node) -> Node | None:
         if _is_merged(node):
             return None
         shape = (1, *shape[1:])
-    filling = node.args[1] if node.target is _aten.full_like.default else _LIKES[node.target]
+    filling = node.args[1] if node.target is aten.full_like.default else _LIKES[node.target]
     with module.graph.inserting_before(node):
         once = module.graph.call_function(
-            _aten.full.default,
+            aten.full.default,
             ([int(size) for size in shape], filling),
             {"dtype": value.dtype},
         )
@@ -158,10 +159,10 @@ def _split_once(module: GraphModule, node: Node) -> None:
 
     A mask for each head of every row is spelled so.
     """
-    once: Any = node.args[0]
+    once: Argument = node.args[0]
     own = _shape(once)
-    repeats: Any = node.args[1]
-    if node.target is not _aten.repeat.default or len(repeats) != len(own):
+    repeats: Argument = node.args[1]
+    if node.target is not aten.repeat.default or len(repeats) != len(own):
         return
     if not _is_symbolic(repeats[0]) or any(size != 1 for size in repeats[1:]):
         return
@@ -172,7 +173,7 @@ def _split_once(module: GraphModule, node: Node) -> None:
         if not _is_symbolic(shape[0]) or shape[1:] != own:
             continue
         with module.graph.inserting_before(user):
-            made = module.graph.call_function(_aten.unsqueeze.default, (once, 0))
+            made = module.graph.call_function(aten.unsqueeze.default, (once, 0))
         made.meta["val"] = user.meta["val"]
         join_once(user)
         _replace(module, user, made)
@@ -201,7 +202,7 @@ def _is_merged(node: Node) -> bool:
 
 def _repeat_like(module: GraphModule, node: Node) -> Node | None:
     """Repeat a constant for the rows of an input; None where it is repeated for no input's rows."""
-    sizes: Any = node.args[1]
+    sizes: Argument = node.args[1]
     if not sizes or not _is_symbolic(sizes[0]) or any(_is_symbolic(size) for size in sizes[1:]):
         return None
     rows = sizes[0].meta["val"] if isinstance(sizes[0], Node) else sizes[0]
@@ -209,15 +210,14 @@ def _repeat_like(module: GraphModule, node: Node) -> Node | None:
     found = [item for item in given if _counts(item, rows)]
     if not found:
         return None
-    target: Any = node.target
     once, repeated_shape = _shape(node.args[0]), _shape(node)
     leading = int(once[0]) if len(once) == len(repeated_shape) else 1
     with module.graph.inserting_before(node):
-        first = module.graph.call_function(target, (node.args[0], [1, *sizes[1:]]))
+        first = module.graph.call_function(overload(node.target), (node.args[0], [1, *sizes[1:]]))
         rest = [int(size) for size in repeated_shape[1:]]
         first.meta = {**node.meta, "val": node.meta["val"].new_empty(leading, *rest)}
-        target = torch_target("mase.rows_like.default")
-        repeated = module.graph.call_function(target, (first, found[0]))
+        like = torch_target("mase.rows_like.default")
+        repeated = module.graph.call_function(like, (first, found[0]))
     return _replace(module, node, repeated)
 
 
@@ -243,8 +243,8 @@ def _give_rows(module: GraphModule, node: Node, constants: set[Node]) -> None:
 
 def _count_rows(module: GraphModule, node: Node) -> None:
     """Count the rows of an input where their number is computed with, as in a mean over them."""
-    known: Any = getattr(node.target, "_schema", None)
-    given: Any = node.args if known is not None else ()
+    known: Argument = getattr(node.target, "_schema", None)
+    given: Argument = node.args if known is not None else ()
     for place, value in enumerate(given):
         if not _is_symbolic(value) or not isinstance(known.arguments[place].type, torch.TensorType):
             continue
@@ -255,9 +255,9 @@ def _count_rows(module: GraphModule, node: Node) -> None:
         with module.graph.inserting_before(node):
             made = counted[0]
             for _ in _shape(made)[1:]:
-                made = module.graph.call_function(_aten.select.int, (made, 1, 0))
-            made = module.graph.call_function(_aten.ones_like.default, (made,))
-            made = module.graph.call_function(_aten.sum.default, (made,))
+                made = module.graph.call_function(aten.select.int, (made, 1, 0))
+            made = module.graph.call_function(aten.ones_like.default, (made,))
+            made = module.graph.call_function(aten.sum.default, (made,))
         node.update_arg(place, made)
 
 
@@ -272,25 +272,25 @@ def _count_indices(module: GraphModule, node: Node) -> None:
 
     A count up to the number of all rows' elements depends on the batch.
     """
-    indices: Any = node.args[1]
+    indices: Argument = node.args[1]
     values = node.args[2]
     if not isinstance(indices, list | tuple) or len(indices) != 1 or not isinstance(values, Node):
         return
     (index,) = indices
     shape = _shape(values)
-    is_count = values.target is _aten.arange.default and len(shape) == 1
+    is_count = values.target is aten.arange.default and len(shape) == 1
     if not is_count or not _is_symbolic(shape[0]) or _shape(index) != shape:
         return
     with module.graph.inserting_before(node):
-        ones = module.graph.call_function(_aten.ones_like.default, (index,))
-        count = module.graph.call_function(_aten.cumsum.default, (ones, 0))
-        found = module.graph.call_function(_aten.sub.Tensor, (count, 1))
+        ones = module.graph.call_function(aten.ones_like.default, (index,))
+        count = module.graph.call_function(aten.cumsum.default, (ones, 0))
+        found = module.graph.call_function(aten.sub.Tensor, (count, 1))
     for item in (ones, count, found):
         item.meta |= {key: values.meta[key] for key in _ORIGIN if key in values.meta}
     node.replace_input_with(values, found)
 
 
-def _counts_rows(node: Any) -> bool:
+def _counts_rows(node: Argument) -> bool:
     """Return whether a tensor is 0, 1, ... along its first dimension, for every row of a batch."""
     shape = _shape(node)
     if not shape or not _is_symbolic(shape[0]) or any(size != 1 for size in shape[1:]):
@@ -301,7 +301,7 @@ def _counts_rows(node: Any) -> bool:
             return False
         node = source
     starts = node.args[:-1] if node.target in _COUNTERS else (None,)
-    if node.target is _aten.arange.start_step:
+    if node.target is aten.arange.start_step:
         starts = (node.args[0], int(node.args[2] != 1)) if len(node.args) > 2 else node.args[:1]
     return all(start == 0 for start in starts)
 
@@ -320,7 +320,7 @@ def _index_rows(module: GraphModule, node: Node) -> Node:
             shared = [_without_rows(module, index, rank) for index in indices[1:]]
             if any(index is None for index in shared):
                 return node
-            replacement = module.graph.call_function(_aten.index.Tensor, (source, [None, *shared]))
+            replacement = module.graph.call_function(aten.index.Tensor, (source, [None, *shared]))
     return _replace(module, node, replacement)
 
 
@@ -330,12 +330,10 @@ def _without_rows(module: GraphModule, index: object, rank: int) -> Node | None:
     if not isinstance(index, Node) or len(shape) > rank:
         return None
     if len(shape) == rank:
-        return (
-            module.graph.call_function(_aten.select.int, (index, 0, 0)) if shape[0] == 1 else None
-        )
+        return module.graph.call_function(aten.select.int, (index, 0, 0)) if shape[0] == 1 else None
     found = index
     for _ in range(rank - 1 - len(shape)):
-        found = module.graph.call_function(_aten.unsqueeze.default, (found, 0))
+        found = module.graph.call_function(aten.unsqueeze.default, (found, 0))
     return found
 
 
@@ -344,24 +342,24 @@ def _pick(module: GraphModule, source: Node, index: Node) -> Node:
     rest = [int(size) for size in _shape(source)[2:]]
     call, length = module.graph.call_function, int(_shape(source)[1])
     if not _counts_from_front(index):
-        behind = call(_aten.lt.Scalar, (index, 0))
-        index = call(_aten.where.self, (behind, call(_aten.add.Tensor, (index, length)), index))
+        behind = call(aten.lt.Scalar, (index, 0))
+        index = call(aten.where.self, (behind, call(aten.add.Tensor, (index, length)), index))
     ones = [1] * len(rest)
-    spread = call(_aten.reshape.default, (index, [-1, 1, *ones]))
+    spread = call(aten.reshape.default, (index, [-1, 1, *ones]))
     if not source.meta["val"].is_floating_point():
         if rest:
-            spread = call(_aten.expand.default, (spread, [-1, 1, *rest]))
-        return call(_aten.squeeze.dim, (call(_aten.gather.default, (source, 1, spread)), 1))
-    places = call(_aten.reshape.default, (call(_aten.arange.default, (length,)), [length, *ones]))
-    chosen = call(_aten.where.ScalarOther, (call(_aten.eq.Tensor, (spread, places)), source, 0.0))
-    return call(_aten.sum.dim_IntList, (chosen, [1]))
+            spread = call(aten.expand.default, (spread, [-1, 1, *rest]))
+        return call(aten.squeeze.dim, (call(aten.gather.default, (source, 1, spread)), 1))
+    places = call(aten.reshape.default, (call(aten.arange.default, (length,)), [length, *ones]))
+    chosen = call(aten.where.ScalarOther, (call(aten.eq.Tensor, (spread, places)), source, 0.0))
+    return call(aten.sum.dim_IntList, (chosen, [1]))
 
 
 def _counts_from_front(index: Node) -> bool:
     """Return whether an index is that of an element of a row, which is never below zero."""
     while index.target in _CARRIERS and index.all_input_nodes:
         index = index.all_input_nodes[0]
-    return index.target in (_aten.argmax.default, _aten.argmin.default)
+    return index.target in (aten.argmax.default, aten.argmin.default)
 
 
 def _look_up_shared(module: GraphModule, node: Node, constants: set[Node]) -> Node:
@@ -377,8 +375,8 @@ def _look_up_shared(module: GraphModule, node: Node, constants: set[Node]) -> No
     ):
         return node
     with module.graph.inserting_before(node):
-        row = module.graph.call_function(_aten.select.int, (source, 0, 0))
-        found = module.graph.call_function(_aten.index.Tensor, (row, [index]))
+        row = module.graph.call_function(aten.select.int, (source, 0, 0))
+        found = module.graph.call_function(aten.index.Tensor, (row, [index]))
     row.meta["val"] = source.meta["val"][0]  # type: ignore[union-attr]
     return _replace(module, node, found)
 

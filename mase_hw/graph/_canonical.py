@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
 
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import FACTORIES, REPETITIONS, free_batch, join_once
 from mase_hw.graph._leading import keep_batch_first
@@ -17,19 +18,18 @@ from mase_hw.graph._placed import place_elements
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
 
-_aten = torch.ops.aten
 _ASSERTIONS = (
     "aten._assert_",
     "aten.sym_constrain_range",
     "aten._functional_assert",
     "aten._functional_sym_constrain",
 )
-_RESHAPES = (_aten.view.default, _aten.reshape.default, _aten._unsafe_view.default)
+_RESHAPES = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 # Constants that take their type, but no value, from another tensor.
 _LIKE = {
-    _aten.new_zeros.default: _aten.zeros.default,
-    _aten.new_ones.default: _aten.ones.default,
-    _aten.new_full.default: _aten.full.default,
+    aten.new_zeros.default: aten.zeros.default,
+    aten.new_ones.default: aten.ones.default,
+    aten.new_full.default: aten.full.default,
 }
 _EVAL_IDENTITIES = ("aten.dropout.default", "aten.feature_dropout.default")
 
@@ -69,7 +69,7 @@ def relax_views(module: GraphModule) -> None:
     """
     for node in module.graph.nodes:
         if node.target in _RESHAPES:
-            node.target = _aten.reshape.default
+            node.target = aten.reshape.default
 
 
 def _free_constants(module: GraphModule) -> None:
@@ -81,7 +81,7 @@ def _free_constants(module: GraphModule) -> None:
         known = [_constant_size(size) for size in value.shape]
         sizes = node.args[1] if None in known else known
         target = _LIKE[node.target]
-        arguments = (sizes, *node.args[2:3]) if target is _aten.full.default else (sizes,)
+        arguments = (sizes, *node.args[2:3]) if target is aten.full.default else (sizes,)
         with module.graph.inserting_before(node):
             made = module.graph.call_function(target, arguments, {"dtype": value.dtype})
         made.meta = dict(node.meta)
@@ -93,9 +93,9 @@ def _take_unspread(module: GraphModule) -> None:
     """Take tensors as they are where broadcasting them together leaves their shapes."""
     for node in list(module.graph.nodes):
         source = node.args[0] if node.target is operator.getitem else None
-        if not isinstance(source, Node) or source.target is not _aten.broadcast_tensors.default:
+        if not isinstance(source, Node) or source.target is not aten.broadcast_tensors.default:
             continue
-        members: Any = source.args[0]
+        members: Argument = source.args[0]
         member = members[node.args[1]]
         if _sizes(_value(member)) == _sizes(_value(node)):
             node.replace_all_uses_with(member)
@@ -114,7 +114,7 @@ def _remove_assertions(module: GraphModule) -> None:
             module.graph.erase_node(node)
 
 
-def _value(node: object) -> Any:
+def _value(node: object) -> Argument:
     return node.meta.get("val") if isinstance(node, Node) else node
 
 
@@ -139,9 +139,9 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
             _share(node)
         elif node.target in _RESHAPES:
             node.update_arg(1, _inferred_sizes(node.args[1], node.meta["val"].shape))
-        elif node.target is _aten.expand.default:
+        elif node.target is aten.expand.default:
             node.update_arg(1, _kept_sizes(node.args[1], node.args[0].meta["val"].shape))
-        elif node.target is _aten.slice.Tensor and len(node.args) > 3:
+        elif node.target is aten.slice.Tensor and len(node.args) > 3:
             source, dim, _, end = node.args[:4]
             if _is_symbolic(end) and _same(_value(end), source.meta["val"].shape[dim]):
                 node.update_arg(3, sys.maxsize)
@@ -160,7 +160,7 @@ def _is_constant(node: Node) -> bool:
 def _share(node: Node) -> None:
     """Make a constant once for all inferences, and join it with each of them where it is joined."""
     position = int(node.target in REPETITIONS)
-    sizes: Any = node.args[position]
+    sizes: Argument = node.args[position]
     node.update_arg(position, [1, *sizes[1:]])
     join_once(node)
 
@@ -178,7 +178,7 @@ def _same(left: object, right: object) -> bool:
     return bool(sizes[0] == sizes[1])
 
 
-def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[Any]:
+def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[object]:
     """Return the sizes of a reshape with the only one that depends on the batch as -1."""
     constants = [_constant_size(size) for size in result]
     # A size cannot be inferred where others are zero.
@@ -187,7 +187,7 @@ def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[A
     return [-1 if size is None else size for size in constants]
 
 
-def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[Any]:
+def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[object]:
     """Return the sizes of an expansion with -1 where the operand has that size already."""
     padded = [None] * (len(sizes) - len(source)) + list(source)
     return [
@@ -216,7 +216,7 @@ def _refuse_leftovers(module: GraphModule) -> None:
             )
 
 
-def _is_data_dependent(size: Any) -> bool:
+def _is_data_dependent(size: Argument) -> bool:
     """Return whether a symbol stands for a value read from a tensor, which torch calls unbacked."""
     return any(str(symbol).startswith(("u", "zuf")) for symbol in size.node.expr.free_symbols)
 
@@ -266,7 +266,7 @@ def _shared_results(node: Node) -> list[Node]:
 
 def _aliased_operands(node: Node) -> list[Node]:
     """Return the operands whose memory the result may share."""
-    arguments: Any = getattr(node.target, "_schema").arguments  # noqa: B009
+    arguments = overload(node.target)._schema.arguments
     named = {argument.name: argument for argument in arguments}
     given = dict(zip(named, node.args, strict=False)) | dict(node.kwargs)
     identity = str(node.target) in _EVAL_IDENTITIES
@@ -279,7 +279,7 @@ def _aliased_operands(node: Node) -> list[Node]:
 
 
 def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[Node, int]) -> None:
-    target: Any = node.target
+    target = overload(node.target)
     written = [a for a in target._schema.arguments if a.alias_info and a.alias_info.is_write]
     namespace, _, name = target._schema.name.partition("::")
     packet = getattr(getattr(torch.ops, namespace), name.removesuffix("_"), None)
@@ -307,7 +307,7 @@ def _make_functional(node: Node, aliases: dict[Node, set[Node]], position: dict[
             f"name ({sorted(late)[0]}): write it out of place"
         )
     node.target = twin
-    result = node if twin is not _aten.copy.default else _copied(node)
+    result = node if twin is not aten.copy.default else _copied(node)
     base.replace_all_uses_with(
         result, delete_user_cb=lambda user: user is not node and position[user] > position[node]
     )
@@ -326,5 +326,5 @@ def _copied(node: Node) -> Node:
     return node
 
 
-def _sizes(value: torch.Tensor) -> list[Any]:
+def _sizes(value: torch.Tensor) -> list[Argument]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in value.shape]

@@ -46,7 +46,9 @@ def check_finite(mg: MaseGraph) -> None:
         if value.itemsize == 1:
             # Torch computes little with floats of eight bits.
             value = value.float()
-        if value.is_floating_point() and not bool(value.isfinite().all()):
+        if not value.is_floating_point() or not value.numel():
+            continue
+        if not bool(torch.stack(torch.aminmax(value)).isfinite().all()):
             index = (~value.isfinite()).nonzero()[0].tolist()
             raise CaptureError(
                 f"{node.target}{index} of {mg.name} is {value[tuple(index)].item()}; "

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,11 +20,11 @@ _NAMES = ("fractional_max_pool2d", "fractional_max_pool3d")
 def shared_windows() -> Iterator[None]:
     """Let samples of one row do for all."""
     operators()  # registers our own torch operators
-    functions: Any = torch._C._nn
+    functions: object = torch._C._nn
     originals = {name: getattr(functions, name) for name in _NAMES}
     pool = torch_target("mase.fractional_max_pool.default")
 
-    def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Any:
+    def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Tensor:
         each = values.dim() - 2
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)

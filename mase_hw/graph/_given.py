@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mase_hw._kinds import Argument, Record
 from mase_hw.errors import CaptureError
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.untrusted import is_path
 
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[tuple[Argument, ...], Record]
 # Modules that torch.export cannot look into, and what to give instead.
 _OPAQUE = {
     torch.jit.ScriptModule: "give the module that it was compiled from",
@@ -29,8 +29,8 @@ def arguments(model: object, example_inputs: object) -> Arguments:
         CaptureError: for a model or inputs that are not of the kind that capture takes.
     """
     _check_model(model)
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = {}
+    args: tuple[Argument, ...] = ()
+    kwargs: Record = {}
     if isinstance(example_inputs, Mapping):
         kwargs = {str(key): value for key, value in example_inputs.items() if value is not None}
     elif isinstance(example_inputs, Sequence) and not isinstance(example_inputs, str):
@@ -85,7 +85,7 @@ def _check_input(leaf: object) -> None:
         )
 
 
-def _distinct(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+def _distinct(args: tuple[object, ...], kwargs: dict[str, object]) -> Arguments:
     """Return arguments of which no two are one tensor: export would take them for one input."""
     seen: set[int] = set()
 

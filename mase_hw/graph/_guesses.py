@@ -7,7 +7,6 @@ result for one row must be a row of its result for all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,7 +22,7 @@ def leading(leaves: Sequence[Tensor], size: int) -> Dims:
 
 
 def other_guesses(
-    leaves: Sequence[Tensor], run: Callable[[Sequence[Tensor]], Any]
+    leaves: Sequence[Tensor], run: Callable[[Sequence[Tensor]], object]
 ) -> Iterator[Dims]:
     """Yield where else the batch may be: in the second dimension of an input at least.
 
@@ -47,7 +46,9 @@ def _dim(leaf: Tensor, size: int, order: Sequence[int]) -> int | None:
     return next((dim for dim in legal if leaf.shape[dim] == size), None)
 
 
-def is_batch(leaves: Sequence[Tensor], dims: Dims, run: Callable[[Sequence[Tensor]], Any]) -> bool:
+def is_batch(
+    leaves: Sequence[Tensor], dims: Dims, run: Callable[[Sequence[Tensor]], object]
+) -> bool:
     """Return whether each row of random inputs gives a row of what all of them give."""
     generator = torch.Generator().manual_seed(0)
     drawn = [_rows(leaf, dim, generator) for leaf, dim in zip(leaves, dims, strict=True)]

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch.fx import GraphModule, Node
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.graph._row_by_row import moved_before
 
-_aten = torch.ops.aten
-_PICKS = (_aten.select.int, _aten.unbind.int, _aten.squeeze.dim)
+_PICKS = (aten.select.int, aten.unbind.int, aten.squeeze.dim)
 
 
 def keep_batch_first(module: GraphModule) -> None:
@@ -44,18 +45,18 @@ def _dim(node: Node, position: int) -> int:
 
 def _puts_before(node: Node) -> bool:
     """Return whether a node makes a dimension of one before the batch."""
-    if node.target is not _aten.unsqueeze.default or not _rank(node.args[0]):
+    if node.target is not aten.unsqueeze.default or not _rank(node.args[0]):
         return False
-    source: Any = node.args[0]
-    given: Any = node.args[1]
+    source: Argument = node.args[0]
+    given: Argument = node.args[1]
     return given % _rank(node) == 0 and isinstance(source.meta["val"].shape[0], torch.SymInt)
 
 
 def _put_behind(module: GraphModule, node: Node) -> None:
-    source: Any = node.args[0]
+    source: Argument = node.args[0]
     behind = _new(module, node, node.target, (source, 1))
     behind.meta["val"] = source.meta["val"].unsqueeze(1)
-    node.replace_all_uses_with(_new(module, node, _aten.transpose.int, (behind, 0, 1)))
+    node.replace_all_uses_with(_new(module, node, aten.transpose.int, (behind, 0, 1)))
     module.graph.erase_node(node)
 
 
@@ -67,7 +68,7 @@ def _swaps(node: object) -> bool:
 
 def _stacks(node: object) -> int | None:
     """Return the dimension that a stack makes, None for another node."""
-    if not isinstance(node, Node) or node.target is not _aten.stack.default:
+    if not isinstance(node, Node) or node.target is not aten.stack.default:
         return None
     dim = node.args[1] if len(node.args) > 1 else 0
     assert isinstance(dim, int)
@@ -77,7 +78,7 @@ def _stacks(node: object) -> int | None:
 def _simplify(module: GraphModule, node: Node) -> bool:
     if node.op != "call_function" or not node.args or not node.users:
         return False
-    source: Any = node.args[0]
+    source: Argument = node.args[0]
     made: Node | None = None
     if _dims(node) and ((_swaps(node) and _swaps(source)) or _moves_batch(source)):
         made = _composed(module, node, source)
@@ -88,12 +89,10 @@ def _simplify(module: GraphModule, node: Node) -> bool:
         if _stacks(source) == dim:
             made = _picked(node, source)
         elif (
-            dim == 0
-            and _swaps(source)
-            and (node.target is not _aten.squeeze.dim or _is_one(source))
+            dim == 0 and _swaps(source) and (node.target is not aten.squeeze.dim or _is_one(source))
         ):
             made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
-        elif dim == 0 and node.target is not _aten.squeeze.dim and _moves_batch(source):
+        elif dim == 0 and node.target is not aten.squeeze.dim and _moves_batch(source):
             made = _picked_first(module, node, source.args[0], _dims(source))
     if made is None and not _dims(node):
         made = moved_before(module, node, _swaps)
@@ -104,7 +103,7 @@ def _simplify(module: GraphModule, node: Node) -> bool:
     return True
 
 
-def _leads(node: Any) -> bool:
+def _leads(node: Argument) -> bool:
     """Return whether a computed tensor has the batch first."""
     return _rank(node) > 0 and isinstance(node.meta["val"].shape[0], torch.SymInt)
 
@@ -114,11 +113,11 @@ def _dims(node: object) -> list[int]:
     if not isinstance(node, Node) or node.op != "call_function" or not _rank(node):
         return []
     order = list(range(_rank(node)))
-    if node.target is _aten.transpose.int:
+    if node.target is aten.transpose.int:
         first, second = _dim(node, 1), _dim(node, 2)
         order[first], order[second] = second, first
-    elif node.target is _aten.permute.default:
-        given: Any = node.args[1]
+    elif node.target is aten.permute.default:
+        given: Argument = node.args[1]
         order = [dim % len(order) for dim in given]
     else:
         return []
@@ -129,18 +128,18 @@ def _composed(module: GraphModule, node: Node, source: Node) -> Node:
     """Return one permutation in the place of two."""
     inner, outer = _dims(source), _dims(node)
     order = [inner[dim] for dim in outer]
-    origin: Any = source.args[0]
+    origin: Argument = source.args[0]
     if order == sorted(order):
         found: Node = origin
         return found
-    return _new(module, node, _aten.permute.default, (origin, order))
+    return _new(module, node, aten.permute.default, (origin, order))
 
 
 def _stacked_behind(module: GraphModule, node: Node) -> Node:
     """Return a stack that makes the first dimension as one that makes the second, transposed."""
-    made = _new(module, node, _aten.stack.default, (node.args[0], 1))
+    made = _new(module, node, aten.stack.default, (node.args[0], 1))
     made.meta["val"] = node.meta["val"].transpose(0, 1)
-    return _new(module, node, _aten.transpose.int, (made, 0, 1))
+    return _new(module, node, aten.transpose.int, (made, 0, 1))
 
 
 def _is_one(node: Node) -> bool:
@@ -154,7 +153,7 @@ def _moves_batch(node: object) -> bool:
     return _dims(node)[:1] not in ([], [0])
 
 
-def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int]) -> Node:
+def _picked_first(module: GraphModule, node: Node, source: Argument, dims: list[int]) -> Node:
     """Return what a node takes of a permutation's first dimension, taken before the permutation.
 
     Queries, keys and values that one layer computes are taken apart so.
@@ -162,15 +161,15 @@ def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int])
     rest = [dim - (dim > dims[0]) for dim in dims[1:]]
     made = _new(module, node, node.target, (source, dims[0], *node.args[2:]))
     stays = rest == sorted(rest)
-    if node.target is _aten.select.int:
+    if node.target is aten.select.int:
         if "val" in made.meta:
             made.meta["val"] = source.meta["val"].select(dims[0], node.args[2])
-        return made if stays else _new(module, node, _aten.permute.default, (made, rest))
+        return made if stays else _new(module, node, aten.permute.default, (made, rest))
     if "val" in made.meta:
         made.meta["val"] = source.meta["val"].unbind(dims[0])
     for user in [] if stays else list(node.users):
         with module.graph.inserting_after(user):
-            moved = module.graph.call_function(_aten.permute.default, (user, rest))
+            moved = module.graph.call_function(aten.permute.default, (user, rest))
         moved.meta = dict(user.meta)
         user.replace_all_uses_with(moved)
         moved.args = (user, rest)
@@ -181,12 +180,12 @@ def _picked_first(module: GraphModule, node: Node, source: Any, dims: list[int])
 
 def _picked(node: Node, source: Node) -> Node | None:
     """Return the tensor of a stack that a node takes out of it."""
-    members: Any = source.args[0]
-    if node.target is _aten.select.int:
-        index: Any = node.args[2]
+    members: Argument = source.args[0]
+    if node.target is aten.select.int:
+        index: Argument = node.args[2]
         found: Node = members[index]
         return found
-    if node.target is _aten.squeeze.dim and len(members) == 1:
+    if node.target is aten.squeeze.dim and len(members) == 1:
         found = members[0]
         return found
     return None

@@ -7,34 +7,33 @@ operator is run on numbers that count them. A mask that is computed becomes a ch
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument, Record
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 from mase_hw.ops import torch_target
 
-_aten = torch.ops.aten
 # What each takes its new elements from; None for a number.
-_MOVES: dict[Any, str] = {
-    _aten.slice_scatter.default: "src",
-    _aten.select_scatter.default: "src",
-    _aten.diagonal_scatter.default: "src",
-    _aten.scatter.src: "src",
-    _aten.scatter.value: "value",
-    _aten.scatter_add.default: "src",
-    _aten.index_add.default: "source",
-    _aten.index_copy.default: "source",
-    _aten.index_fill.int_Scalar: "value",
-    _aten.index_fill.int_Tensor: "value",
-    _aten.index_put.default: "values",
+_MOVES: dict[object, str] = {
+    aten.slice_scatter.default: "src",
+    aten.select_scatter.default: "src",
+    aten.diagonal_scatter.default: "src",
+    aten.scatter.src: "src",
+    aten.scatter.value: "value",
+    aten.scatter_add.default: "src",
+    aten.index_add.default: "source",
+    aten.index_copy.default: "source",
+    aten.index_fill.int_Scalar: "value",
+    aten.index_fill.int_Tensor: "value",
+    aten.index_put.default: "values",
 }
-_COPIES = (_aten.copy.default, _aten.fill.Tensor, _aten.fill.Scalar)
-_ADDS = (_aten.scatter_add.default, _aten.index_add.default)
+_COPIES = (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar)
+_ADDS = (aten.scatter_add.default, aten.index_add.default)
 _MOST_ELEMENTS = 1 << 12
 _ROWS = 2
 
@@ -49,7 +48,7 @@ def place_elements(module: GraphModule) -> None:
                 _choose(module, node) or _place(module, node)
 
 
-def _shape(node: object) -> list[Any]:
+def _shape(node: object) -> list[Argument]:
     value = node.meta.get("val") if isinstance(node, Node) else None
     return list(value.shape) if isinstance(value, Tensor) else []
 
@@ -69,23 +68,23 @@ def _copy(module: GraphModule, node: Node) -> None:
     known = [1 if isinstance(size, torch.SymInt) else size for size in sizes]
     with module.graph.inserting_before(node):
         if not isinstance(made, Node):
-            made = call(_aten.full.default, (known, made), {"dtype": dtype})
+            made = call(aten.full.default, (known, made), {"dtype": dtype})
         elif _sizes(made) != _sizes(base) or made.meta["val"].dtype != dtype:
             if len(_shape(made)) == len(sizes) and isinstance(_shape(made)[0], torch.SymInt):
                 known[0] = -1
-            made = call(_aten.expand.default, (call(_aten.to.dtype, (made, dtype)), known))
+            made = call(aten.expand.default, (call(aten.to.dtype, (made, dtype)), known))
         else:
-            made = call(_aten.alias.default, (made,))
+            made = call(aten.alias.default, (made,))
     _replace(node, made)
 
 
-def _sizes(node: object) -> list[Any]:
+def _sizes(node: object) -> list[Argument]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
 
 
 def _choose(module: GraphModule, node: Node) -> bool:
     """Write an assignment of one number where a mask that is computed holds as a choice."""
-    if node.target is not _aten.index_put.default:
+    if node.target is not aten.index_put.default:
         return False
     base, indices, values, *rest = aten_arguments(node).values()
     if len(indices) != 1 or any(rest) or _known(module, indices[0], 1) is not None:
@@ -97,8 +96,8 @@ def _choose(module: GraphModule, node: Node) -> bool:
     call = module.graph.call_function
     with module.graph.inserting_before(node):
         for _ in _shape(base)[len(_shape(mask)) :]:
-            mask = call(_aten.unsqueeze.default, (mask, -1))
-        made = call(_aten.masked_fill.Scalar, (base, mask, value.item()))
+            mask = call(aten.unsqueeze.default, (mask, -1))
+        made = call(aten.masked_fill.Scalar, (base, mask, value.item()))
     _replace(node, made)
     return True
 
@@ -109,7 +108,7 @@ def _place(module: GraphModule, node: Node) -> bool:
     places = _places(module, node, given)
     if places is None:
         return False
-    values: Any = given[_MOVES[node.target]]
+    values: Argument = given[_MOVES[node.target]]
     name = f"{node.name}_places"
     set_tensor(module, name, places)
     call = module.graph.call_function
@@ -119,7 +118,7 @@ def _place(module: GraphModule, node: Node) -> bool:
             values = _constant(module, f"{node.name}_value", number)
         elif values.target is _rows_like():
             values = values.args[0]
-        base: Any = given["self"]
+        base: Argument = given["self"]
         values = _alike(module, values, _shape(base), given.get("dim"))
         read = _constant(module, name, places)
         base = base.args[0] if base.target is _rows_like() else base
@@ -128,16 +127,16 @@ def _place(module: GraphModule, node: Node) -> bool:
     return True
 
 
-def _alike(module: GraphModule, values: Node, base: list[Any], dim: Any) -> Node:
+def _alike(module: GraphModule, values: Node, base: list[Argument], dim: Argument) -> Node:
     """Return new elements in as many dimensions as the tensor has that they are written to."""
     call, sizes = module.graph.call_function, _shape(values)
     if len(sizes) == len(base):
         return values
     if _is_row(values) and len(sizes) == len(base) - 1 and dim is not None:
-        return call(_aten.unsqueeze.default, (values, dim))
+        return call(aten.unsqueeze.default, (values, dim))
     rows, ones = (-1 if _is_row(values) else 1), [1] * (len(base) - 2)
     flat = torch.Size(sizes[1:] if _is_row(values) else sizes).numel()
-    return call(_aten.reshape.default, (values, [rows, flat, *ones]))
+    return call(aten.reshape.default, (values, [rows, flat, *ones]))
 
 
 def _is_row(node: object) -> bool:
@@ -145,7 +144,7 @@ def _is_row(node: object) -> bool:
     return isinstance(next(iter(_shape(node)), None), torch.SymInt)
 
 
-def _rows_like() -> Any:
+def _rows_like() -> Argument:
     return torch_target("mase.rows_like.default")
 
 
@@ -178,14 +177,14 @@ def _known(module: GraphModule, node: object, rows: int) -> Tensor | None:
     return found if isinstance(found, Tensor) else None
 
 
-def _places(module: GraphModule, node: Node, given: dict[str, Any]) -> Tensor | None:
+def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     """Return, for each element of one inference's result, the places that are summed.
 
     Elements of the first operand count from 0, those of the second go on, and the one behind them
     is zero. None where that depends on the inference, or on what is computed.
     """
     base, source = given["self"], given[_MOVES[node.target]]
-    if not _is_row(base) or (node.target is _aten.index_put.default and given["accumulate"]):
+    if not _is_row(base) or (node.target is aten.index_put.default and given["accumulate"]):
         return None
     found = []
     for rows in (1, _ROWS):
@@ -217,7 +216,7 @@ class _Run:
     def __init__(
         self,
         node: Node,
-        given: dict[str, Any],
+        given: Record,
         known: dict[Node, Tensor | None],
         sizes: list[list[int]],
         follow: list[bool],
@@ -234,9 +233,9 @@ class _Run:
         name = _MOVES[self.node.target]
         given = {**self.given, "self": base, name: source}
         known = dict(map_arg(given, lambda item: self.known[item]))
-        schema: Any = getattr(self.node.target, "_schema")  # noqa: B009
+        schema = overload(self.node.target)._schema
         named = {item.name: known.pop(item.name) for item in schema.arguments if item.kwarg_only}
-        target: Any = self.node.target
+        target = overload(self.node.target)
         found: Tensor = target(*known.values(), **named)
         return found
 
@@ -250,7 +249,7 @@ class _Run:
     def moves(self) -> Tensor | None:
         """Return where each element comes from: `[rows, ..., 1]`."""
         base, source = self.count
-        numbers: Any = base
+        numbers: Tensor | int = base
         if isinstance(self.given[_MOVES[self.node.target]], Node):
             numbers = self._rows(1, torch.arange(base, base + source))
         return self(self._rows(0, torch.arange(base)), numbers).unsqueeze(-1)

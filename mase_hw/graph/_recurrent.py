@@ -38,7 +38,7 @@ def unrolled_recurrence() -> Iterator[None]:
 
 def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
     @functools.wraps(original)
-    def forward(self: Any, input: Any, hx: Any = None) -> Any:
+    def forward(self: Any, input: Any, hx: Any = None) -> object:
         batched = 3 if isinstance(self, nn.RNNBase) else 2
         if not isinstance(input, Tensor) or input.dim() not in (batched - 1, batched):
             return original(self, input, hx)
@@ -47,7 +47,7 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
     return forward
 
 
-def _layer(module: nn.RNNBase, values: Tensor, given: object) -> Any:
+def _layer(module: nn.RNNBase, values: Tensor, given: object) -> object:
     """Return the results of all steps, and the last states, as the layer does."""
     alone = values.dim() == 2
     if alone:

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch.fx import Node
 
+from mase_hw._aten import aten
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
 
-_aten = torch.ops.aten
 _CATS = ("mase.cat.default", "aten.cat.default")
 
 
@@ -43,7 +42,7 @@ def rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, inside: set[Node]
         outside = [user for user in result.users if user not in inside and user is not rows]
         if outside:
             with mg.fx_graph.inserting_after(rows):
-                one = call(mg, result, _aten.select.int, rows, 1, number)
+                one = call(mg, result, aten.select.int, rows, 1, number)
             for user in outside:
                 user.replace_input_with(result, one)
 
@@ -65,7 +64,7 @@ class _Join:
 
 def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> None:
     """Replace what joins results, if a user of the first one leads to such."""
-    grown = user.target is _aten.unsqueeze.default
+    grown = user.target is aten.unsqueeze.default
     join = _join(user if grown else results[0])
     if join is None:
         return
@@ -84,7 +83,7 @@ def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> N
         return
     start = place - count + 1 if turned else place
     with mg.fx_graph.inserting_before(join.node):
-        whole = call(mg, join.node, _aten.flip.default, rows, [1]) if turned else rows
+        whole = call(mg, join.node, aten.flip.default, rows, [1]) if turned else rows
         whole = _moved(mg, whole, join, grown)
         leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
         found = leaves[0]
@@ -101,9 +100,9 @@ def _moved(mg: MaseGraph, rows: Node, join: _Join, grown: bool) -> Node:
     if join.dim != 1:
         order = [0, *range(2, _rank(join.node) + (not grown))]
         order.insert(join.dim, 1)
-        rows = call(mg, join.node, _aten.permute.default, rows, order)
+        rows = call(mg, join.node, aten.permute.default, rows, order)
     if not grown:
-        rows = call(mg, join.node, _aten.flatten.using_ints, rows, join.dim, join.dim + 1)
+        rows = call(mg, join.node, aten.flatten.using_ints, rows, join.dim, join.dim + 1)
     return rows
 
 

@@ -7,17 +7,17 @@ instead. Whether a call is one is tried on random values: no list of operators i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument, Record
 from mase_hw.graph.calls import aten_arguments
 
-_aten = torch.ops.aten
-Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Arguments = tuple[tuple[Argument, ...], Record]
 # Arguments that are dimensions.
 _ALONG = ("dim", "dims")
 _ROWS = 5
@@ -25,7 +25,7 @@ _MOST_ELEMENTS = 1 << 22
 _TOLERANCE = 1e-9
 
 
-def moved_before(module: GraphModule, node: Node, swaps: Callable[[Any], bool]) -> Node | None:
+def moved_before(module: GraphModule, node: Node, swaps: Callable[[object], bool]) -> Node | None:
     """Return what replaces a call behind transpositions; None where its rows are not alone.
 
     A call along the one of both dimensions is a call along the other one before them.
@@ -62,9 +62,9 @@ def _replacement(
 ) -> Node:
     """Return the call before the transpositions, transposed where it has both dimensions."""
     with module.graph.inserting_before(node):
-        sources: dict[Node, Any] = {item: item.args[0] for item in swapped}
+        sources: dict[Node, Argument] = {item: item.args[0] for item in swapped}
         for item in turned:
-            sources[item] = module.graph.call_function(_aten.transpose.int, (item, 0, 1))
+            sources[item] = module.graph.call_function(aten.transpose.int, (item, 0, 1))
             sources[item].meta["val"] = item.meta["val"].transpose(0, 1)
         args, kwargs = map_arg(arguments, lambda item: sources.get(item, item))
         made = module.graph.call_function(node.target, args, kwargs)  # type: ignore[arg-type]
@@ -72,15 +72,15 @@ def _replacement(
         if not turns_back:
             return made
         made.meta["val"] = node.meta["val"].transpose(0, 1)
-        back = module.graph.call_function(_aten.transpose.int, (made, 0, 1))
+        back = module.graph.call_function(aten.transpose.int, (made, 0, 1))
         back.meta = dict(node.meta)
     return back
 
 
 def _arguments(node: Node, rank: int = 0) -> Arguments:
     """Return the arguments of a call; along the other of the first two dimensions for a rank."""
-    schema: Any = getattr(node.target, "_schema")  # noqa: B009
-    args, kwargs = list[Any](), dict[str, Any]()
+    schema = overload(node.target)._schema
+    args, kwargs = list[Argument](), Record()
     for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):
         if rank and item.name in _ALONG:
             several = isinstance(value, list | tuple)
@@ -93,7 +93,7 @@ def _arguments(node: Node, rank: int = 0) -> Arguments:
     return tuple(args), kwargs
 
 
-def _other(dim: object, rank: int) -> Any:
+def _other(dim: object, rank: int) -> Argument:
     """Return the other of the first two dimensions; a further one, or none, as it is."""
     place = dim % rank if isinstance(dim, int) else None
     return 1 - place if place in (0, 1) else dim
@@ -115,7 +115,7 @@ def _is_plain(node: Node) -> bool:
         node.op == "call_function"
         and isinstance(node.target, torch._ops.OpOverload)
         and _rank(node) >= 1
-        and node.target is not _aten.transpose.int
+        and node.target is not aten.transpose.int
     )
 
 
@@ -155,7 +155,7 @@ def _is_alike(node: Node, arguments: Arguments, turned: Sequence[Node]) -> bool 
         random = torch.rand(shape, generator=generator, dtype=torch.float64)
         values[item] = random if value.is_floating_point() else (random * 3).to(value.dtype)
 
-    def compute(known: dict[Node, Tensor], arguments: Arguments) -> Any:
+    def compute(known: dict[Node, Tensor], arguments: Arguments) -> object:
         args, kwargs = map_arg(arguments, known.__getitem__)
         return node.target(*args, **kwargs)  # type: ignore[operator]
 

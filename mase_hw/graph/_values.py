@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,7 +61,7 @@ def _check_computed(node: Node, value: Tensor, where: str) -> None:
 
 
 def _tensors(node: Node) -> list[Tensor]:
-    values: list[Any] = tree_leaves(node.meta.get("val"))
+    values: list[object] = tree_leaves(node.meta.get("val"))
     return [item for item in values if isinstance(item, Tensor)]
 
 

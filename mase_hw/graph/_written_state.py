@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators, torch_target
-
-_aten = torch.ops.aten
 
 
 def raise_written_state(module: GraphModule) -> None:
@@ -33,7 +31,7 @@ def raise_written_state(module: GraphModule) -> None:
         base = node.args[0] if node.args else None
         if node.op != "call_function" or not isinstance(base, Node) or base.op != "get_attr":
             continue
-        written = _written_here(node, base) if node.target is _aten.copy_.default else node
+        written = _written_here(node, base) if node.target is aten.copy_.default else node
         found = None if written is None else _write(written, written is node)
         if written is None or found is None:
             continue
@@ -46,7 +44,7 @@ def raise_written_state(module: GraphModule) -> None:
 
 def _written_here(node: Node, base: Node) -> Node | None:
     """Return what writes a place out of place, where a node copies that to the buffer itself."""
-    source: Any = node.args[1]
+    source: Argument = node.args[1]
     order = {item: number for number, item in enumerate(node.graph.nodes)}
     if source.op != "call_function" or source.args[0] is not base:
         return None
@@ -54,16 +52,16 @@ def _written_here(node: Node, base: Node) -> Node | None:
     return None if between else source
 
 
-def _write(node: Node, in_place: bool) -> tuple[int, Any, Any] | None:
+def _write(node: Node, in_place: bool) -> tuple[int, Argument, Argument] | None:
     """Return dimension, position and entry of a write of one place; None for another node."""
-    copies = (_aten.index_copy_.default,) if in_place else (_aten.index_copy.default,)
-    puts = (_aten.index_put_.default,) if in_place else (_aten.index_put.default,)
+    copies = (aten.index_copy_.default,) if in_place else (aten.index_copy.default,)
+    puts = (aten.index_put_.default,) if in_place else (aten.index_put.default,)
     if node.target in copies:
         _, dim, position, entry = node.args
         return int(dim), position, entry  # type: ignore[arg-type]
     if node.target not in puts or _accumulates(node):
         return None
-    indices: Any = node.args[1]
+    indices: Argument = node.args[1]
     given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     return (*given[0], node.args[2]) if len(given) == 1 else None
 
@@ -85,9 +83,9 @@ def _replace(
     target = torch_target("mase.cache.default")
     with module.graph.inserting_before(node):
         call, like = module.graph.call_function, _value(entry)
-        written = call(_aten.reshape.default, (entry, rows))
+        written = call(aten.reshape.default, (entry, rows))
         kept = call(target, (written, position, dim, places))
-        result = call(_aten.reshape.default, (kept, list(state.shape)))
+        result = call(aten.reshape.default, (kept, list(state.shape)))
     for made, size in ((written, rows), (kept, [*shape[:dim], places, rows[-1]])):
         made.meta = {**node.meta, "val": like.new_empty(size)}
     result.meta = {**node.meta, "val": like.new_empty(state.shape)}
@@ -97,7 +95,7 @@ def _replace(
     module.graph.erase_node(node)
 
 
-def _check(node: Node, base: Node, state: Tensor, dim: int, position: Any) -> None:
+def _check(node: Node, base: Node, state: Tensor, dim: int, position: Node) -> None:
     places = _value(position).numel()
     before, again = _other_uses(node, base)
     what = None

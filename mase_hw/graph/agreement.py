@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+from mase_hw._kinds import Table
 
 GRAPH, RTL = "quantized graph", "RTL"
 # Stands for a ratio of which only the sign is known, in files.
@@ -38,7 +39,7 @@ class Closeness:
         return {"sqnr_db": round(max(-_BOUND_DB, min(self.sqnr_db, _BOUND_DB)), 1)}
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> Closeness:
+    def from_dict(cls, entry: Table) -> Closeness:
         """Read what `to_dict` wrote."""
         if "equal" in entry:
             return cls(None, float(entry["equal"]))
@@ -82,7 +83,7 @@ class Agreement:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> Agreement:
+    def from_dict(cls, entry: Table) -> Agreement:
         """Read what `to_dict` wrote."""
         return cls(
             {str(name): Closeness.from_dict(item) for name, item in entry["results"].items()},
@@ -144,7 +145,7 @@ class ModelAgreement:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> ModelAgreement:
+    def from_dict(cls, entry: Table) -> ModelAgreement:
         """Read what `to_dict` wrote."""
         worst = entry["worst"] or {}
         return cls(

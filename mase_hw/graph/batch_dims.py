@@ -15,7 +15,9 @@ from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-_transpose = torch.ops.aten.transpose.int
+from mase_hw._aten import aten
+
+_transpose = aten.transpose.int
 
 
 @dataclass(frozen=True)

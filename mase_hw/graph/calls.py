@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.rebuild import get_tensor
@@ -33,13 +34,13 @@ def result_spec(producer: Node) -> TensorSpec:
     return common(producer).results["data_out_0"]
 
 
-def aten_arguments(node: Node) -> dict[str, Any]:
+def aten_arguments(node: Node) -> Record:
     """Return the arguments of a node by their names in its schema, defaults filled in."""
     known = _schema(node.target)
     if known is None:
         return {f"argument_{number}": value for number, value in enumerate(node.args)}
     given = list(node.args)
-    arguments: dict[str, Any] = {}
+    arguments: Record = {}
     for position, argument in enumerate(known):
         if position < len(given) and not argument.kwarg_only:
             arguments[argument.name] = given[position]
@@ -54,7 +55,7 @@ class _Argument(NamedTuple):
     name: str
     is_tensor: bool
     kwarg_only: bool
-    default_value: Any
+    default_value: object
 
 
 @cache

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
 from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path
 
+from mase_hw._kinds import Argument
 from mase_hw.cells import Device, Netlist
 from mase_hw.errors import MaseError
 from mase_hw.graph import calls
 from mase_hw.graph.batch_dims import BatchDims
+from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.memory import AUTO, GENERIC
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor
@@ -35,6 +36,7 @@ class CapturedGraph(nn.Module):
         batch_dims: which dimension that is for callers.
         example_inputs: tensors in the order of the inputs.
         frozen: names of nodes and operators that stay in evaluation mode.
+        lengths: which sequences callers may give shorter.
     """
 
     model: GraphModule
@@ -48,6 +50,7 @@ class CapturedGraph(nn.Module):
         batch_dims: BatchDims,
         example_inputs: Sequence[Tensor],
         frozen: Collection[str],
+        lengths: Lengths = ONE_LENGTH,
     ) -> None:
         super().__init__()
         # The state is the graph module's own, under its own names.
@@ -59,6 +62,7 @@ class CapturedGraph(nn.Module):
         self.batch_dims = batch_dims
         self.example_inputs = tuple(example_inputs)
         self.frozen = frozenset(frozen)
+        self.lengths = lengths
         self._calls: dict[Node, tuple[tuple[object, tuple[object, ...]], Call]] = {}
         # Calls of the graph that this one is a copy of, without the constants.
         self._before: dict[Node, tuple[tuple[object, ...], Call]] = {}
@@ -102,7 +106,7 @@ class CapturedGraph(nn.Module):
             if isinstance(leaf, Node)
         )
 
-    def returned(self) -> list[tuple[str, Any]]:
+    def returned(self) -> list[tuple[str, Argument]]:
         """Return what the graph returns, by name: nodes, None, and Python constants."""
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
@@ -241,7 +245,7 @@ class CapturedGraph(nn.Module):
         self.model.recompile()
 
 
-def returned(output: Node) -> list[tuple[str, Any]]:
+def returned(output: Node) -> list[tuple[str, Argument]]:
     """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
     leaves, _ = tree_flatten_with_path(output.args[0])
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]

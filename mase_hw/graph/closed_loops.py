@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import torch
 from torch.fx import Node
 
+from mase_hw._aten import aten
 from mase_hw.graph._rejoin import call, rejoin
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.loops import COLLECT, ROLE, TAKE
@@ -15,8 +14,6 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.unrolled_loops import UnrolledLoop, part_of
 from mase_hw.ops import operator_for_role
-
-_aten = torch.ops.aten
 
 
 def close_loop(mg: MaseGraph, loop: UnrolledLoop, number: int) -> list[Node]:
@@ -76,7 +73,7 @@ def _boundary(
     return boundary
 
 
-def _target(role: str) -> Any:
+def _target(role: str) -> object:
     return decode_target("call_function", operator_for_role(role).targets[0])
 
 
@@ -90,13 +87,13 @@ def _take(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
         rows = source
         if abs(last - first) + 1 < shape[dim]:
             begin, end = min(first, last), max(first, last) + 1
-            rows = call(mg, nodes[0], _aten.slice.Tensor, rows, dim, begin, end)
+            rows = call(mg, nodes[0], aten.slice.Tensor, rows, dim, begin, end)
         if last < first:
-            rows = call(mg, nodes[0], _aten.flip.default, rows, [dim])
+            rows = call(mg, nodes[0], aten.flip.default, rows, [dim])
         if dim != 1:
             order = [axis for axis in range(len(shape)) if axis != dim]
             order.insert(1, dim)
-            rows = call(mg, nodes[0], _aten.permute.default, rows, order)
+            rows = call(mg, nodes[0], aten.permute.default, rows, order)
     _give(mg, loop, nodes, rows)
 
 
@@ -104,10 +101,10 @@ def _repeat(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
     """Let each step take the same from rows of it."""
     shape = common(nodes[0]).results["data_out_0"].shape
     with mg.fx_graph.inserting_after(nodes[0]):
-        row = call(mg, nodes[0], _aten.unsqueeze.default, nodes[0], 1)
+        row = call(mg, nodes[0], aten.unsqueeze.default, nodes[0], 1)
     with mg.fx_graph.inserting_after(row):
         sizes = [-1, len(loop.steps), *shape[1:]]
-        rows = call(mg, row, _aten.expand.default, row, sizes)
+        rows = call(mg, row, aten.expand.default, row, sizes)
     _give(mg, loop, nodes, rows)
 
 

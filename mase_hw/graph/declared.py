@@ -11,7 +11,6 @@ import contextlib
 import json
 from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -61,7 +60,7 @@ def declare(values: Tensor, number_format: Format) -> Tensor:
     return result
 
 
-def encode_format(number_format: Format) -> dict[str, Any]:
+def encode_format(number_format: Format) -> dict[str, object]:
     """Return the JSON value of a format."""
     return number_format.to_dict()
 

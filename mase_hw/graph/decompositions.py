@@ -16,6 +16,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.ops import operator_for
@@ -25,9 +27,9 @@ _Table = Mapping[OpOverload, Callable[..., Any]]
 # What a decomposition writes for a batch of either size differs where it counts the batch.
 _BATCHES = (2, 3)
 _SIZED = (
-    torch.ops.aten.view.default,
-    torch.ops.aten.reshape.default,
-    torch.ops.aten.expand.default,
+    aten.view.default,
+    aten.reshape.default,
+    aten.expand.default,
 )
 
 
@@ -68,7 +70,7 @@ def _traced(mg: MaseGraph, node: Node, batch: int, table: _Table) -> GraphModule
     """Return a node's decomposition for a number of inferences; None where torch has none."""
     constants = {item: mg.constant(item) for item in constants_of(node)}
 
-    def compute(*values: Tensor) -> Any:
+    def compute(*values: Tensor) -> object:
         given = {**constants, **dict(zip(streams_of(node), values, strict=True))}
         args, kwargs = map_arg((node.args, node.kwargs), given.__getitem__)
         return node.target(*args, **kwargs)  # type: ignore[operator]
@@ -87,7 +89,7 @@ def _traced(mg: MaseGraph, node: Node, batch: int, table: _Table) -> GraphModule
 
 def _fold(traced: GraphModule) -> None:
     """Compute what depends on no operand; a number is written as one."""
-    known: dict[Node, Any] = {}
+    known: dict[Node, Argument] = {}
     for item in traced.graph.nodes:
         if item.op == "get_attr":
             known[item] = getattr(traced, str(item.target))
@@ -134,7 +136,7 @@ def _is_covered(graph: Graph) -> bool:
     )
 
 
-def results_of(output: object) -> Sequence[Any]:
+def results_of(output: object) -> Sequence[Argument]:
     """Return what a graph gives, as a sequence."""
     return output if isinstance(output, list | tuple) else [output]
 
@@ -143,9 +145,9 @@ def _join(graphs: list[GraphModule]) -> bool:
     """Free the first graph of its batch; return whether the others are the same then."""
     first, *others = graphs
     for node in first.graph.nodes:
-        if node.target is torch.ops.aten.view.default:
+        if node.target is aten.view.default:
             # What comes may lie elsewhere in memory than what was traced.
-            node.target = torch.ops.aten.reshape.default
+            node.target = aten.reshape.default
     for other in others:
         pairs = list(zip(first.graph.nodes, other.graph.nodes, strict=False))
         if len(first.graph.nodes) != len(other.graph.nodes):
@@ -168,12 +170,12 @@ def _is_same(first: GraphModule, left: Node, other: GraphModule, right: Node) ->
     if left.op == right.op == "get_attr":
         return torch.equal(getattr(first, str(left.target)), getattr(other, str(right.target)))
     if left.op == right.op == "call_function":
-        views = (torch.ops.aten.view.default, torch.ops.aten.reshape.default)
+        views = (aten.view.default, aten.reshape.default)
         return left.target == right.target or (left.target in views and right.target in views)
     return left.op == right.op
 
 
-def _merged(left: Any, right: Any, sized: bool) -> Any:
+def _merged(left: Argument, right: Argument, sized: bool) -> Argument:
     """Return the arguments of two calls as one, with -1 where they count the batch.
 
     Raises:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from mase_hw._kinds import Table
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
@@ -32,7 +33,7 @@ _TORCH_KINDS: tuple[tuple[str, type], ...] = (
 )
 
 
-def encode_argument(value: object) -> Any:
+def encode_argument(value: object) -> object:
     """Return the JSON value of an argument of a node."""
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -110,7 +111,7 @@ def decode_target(op: str, target: str) -> Any:
     return find_operator(target)
 
 
-def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
+def encode_metadata(known: MaseMetadata) -> dict[str, object]:
     """Return the JSON value of a node's metadata."""
     declared = {name: encode_format(item) for name, item in known.declared.items()}
     return {
@@ -129,7 +130,7 @@ def encode_metadata(known: MaseMetadata) -> dict[str, Any]:
     }
 
 
-def decode_metadata(entry: Mapping[str, Any]) -> MaseMetadata:
+def decode_metadata(entry: Table) -> MaseMetadata:
     """Read what `encode_metadata` wrote."""
     return MaseMetadata(
         entry["module_path"],
@@ -151,7 +152,7 @@ def _encode_fill(fill: Fill) -> list[str]:
     return [fill.bound.hex(), fill.magnitude.hex()]
 
 
-def _encode_common(known: CommonMetadata) -> dict[str, Any]:
+def _encode_common(known: CommonMetadata) -> dict[str, object]:
     return {
         "operator": known.operator,
         "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
@@ -160,7 +161,7 @@ def _encode_common(known: CommonMetadata) -> dict[str, Any]:
     }
 
 
-def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
+def _decode_common(entry: Table) -> CommonMetadata:
     name = entry["operator"]
     if name is not None and name not in operators():
         raise DataError(f"the file names an operator {name!r:.40}, which there is not")
@@ -172,7 +173,7 @@ def _decode_common(entry: Mapping[str, Any]) -> CommonMetadata:
     )
 
 
-def _encode_software(known: SoftwareMetadata) -> dict[str, Any]:
+def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
     ranges = [
         [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
         for name, item in known.ranges.items()
@@ -180,12 +181,12 @@ def _encode_software(known: SoftwareMetadata) -> dict[str, Any]:
     return {"order": known.order, "ranges": ranges}
 
 
-def _decode_software(entry: Mapping[str, Any]) -> SoftwareMetadata:
+def _decode_software(entry: Table) -> SoftwareMetadata:
     ranges = {name: ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]}
     return SoftwareMetadata(ranges, entry["order"])
 
 
-def _encode_hardware(known: HardwareMetadata) -> dict[str, Any]:
+def _encode_hardware(known: HardwareMetadata) -> dict[str, object]:
     return {
         field.name: encode_argument(getattr(known, field.name))
         for field in dataclasses.fields(known)

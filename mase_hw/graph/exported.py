@@ -130,8 +130,8 @@ def _has_dynamic_batch(node: Node) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0 and is_dynamic(value.shape[0])
 
 
-def _metadata(node: Node) -> dict[str, Any]:
-    kept: dict[str, Any] = {
+def _metadata(node: Node) -> dict[str, object]:
+    kept: dict[str, object] = {
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
     kept["mase"] = MaseMetadata(
@@ -140,7 +140,7 @@ def _metadata(node: Node) -> dict[str, Any]:
     return kept
 
 
-def _structured(spec: TreeSpec, leaves: Iterator[object]) -> Any:
+def _structured(spec: TreeSpec, leaves: Iterator[object]) -> object:
     """Return `leaves` in the nesting of the model's outputs: tuples, lists and dicts."""
     if spec.is_leaf():
         return next(leaves)

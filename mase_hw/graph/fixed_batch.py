@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import torch
 from torch.fx import Node
 
+from mase_hw._aten import aten
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 
-_SELECT, _SQUEEZE = torch.ops.aten.select.int, torch.ops.aten.squeeze.default
+_SELECT, _SQUEEZE = aten.select.int, aten.squeeze.default
 
 
 def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:

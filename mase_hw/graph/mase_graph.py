@@ -13,10 +13,12 @@ from torch import Tensor
 from torch.fx import GraphModule
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.draw import draw_graph
+from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.rebuild import rebuild, spread_out
@@ -59,7 +61,7 @@ class _Forward:
         return _forward if graph is None else _Bound(graph)
 
 
-def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) -> Any:
+def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Setting) -> Any:
     """Run a graph: tensors in the order of the inputs, or by their names.
 
     Returns:
@@ -68,12 +70,14 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Any) ->
     named = {name: value for name, value in kwargs.items() if value is not None}
     if labels is not None:
         named["labels"] = labels
-    dims, plain = graph.batch_dims, not (graph.training or graph.is_quantized or graph.keeps_state)
-    if plain and not dims:
+    plain = not (graph.training or graph.is_quantized or graph.keeps_state)
+    if plain and not graph.batch_dims and not graph.lengths.size:
         return graph.model(*tree_leaves(args), **named)
-    given = dims.inside(graph.bind(*tree_leaves(args), **named))
-    outputs = graph.model(*given) if plain else GraphRun(graph, states=graph._states)(given)
-    return dims.returned(outputs)
+
+    def run(given: list[Tensor]) -> Any:
+        return graph.model(*given) if plain else GraphRun(graph, states=graph._states)(given)
+
+    return graph.through(run, *tree_leaves(args), **named)
 
 
 class MaseGraph(CapturedGraph):
@@ -93,6 +97,7 @@ class MaseGraph(CapturedGraph):
         batch_dims: which dimension that is for callers; inside it is the first.
         example_inputs: tensors in the order of the graph's inputs, as a caller gives them.
         frozen: names of nodes and operators that `train()` leaves in evaluation mode.
+        lengths: which sequences callers may give shorter than the captured ones.
 
     Raises:
         CaptureError: for a model that is not captured: `mase_hw.trace` does.
@@ -113,6 +118,7 @@ class MaseGraph(CapturedGraph):
         frozen: Collection[str] = (),
         hf_input_names: Sequence[str] | None = None,
         batch_dims: BatchDims = FIRST,
+        lengths: Lengths = ONE_LENGTH,
     ) -> None:
         if not isinstance(model, GraphModule):
             raise CaptureError(_how_to_trace(model, hf_input_names))
@@ -123,6 +129,7 @@ class MaseGraph(CapturedGraph):
             batch_dims=batch_dims,
             example_inputs=example_inputs,
             frozen=frozen,
+            lengths=lengths,
         )
         self._states: dict[str, Tensor] = {}
         self.eval()
@@ -161,6 +168,22 @@ class MaseGraph(CapturedGraph):
         if missing:
             raise MaseError(f"{self.name} needs the input {missing[0]}")
         return [found[name] for name in names]
+
+    def through(self, run: Callable[[list[Tensor]], Any], *args: Tensor, **kwargs: Tensor) -> Any:
+        """Return what `run` makes of a caller's inputs, as a caller has it.
+
+        Args:
+            run: takes tensors in the order of the inputs, the batch first, at the captured length.
+            args: inputs in that order.
+            kwargs: inputs by name.
+
+        Raises:
+            MaseError: as `bind` does, and for a sequence of a length that the graph does not take.
+        """
+        given = self.bind(*args, **kwargs)
+        given, length = self.lengths.padded([str(node.target) for node in self.inputs], given)
+        outputs = run(self.batch_dims.inside(given))
+        return self.lengths.cut(self.batch_dims.returned(outputs), length)
 
     def train(self, mode: bool = True) -> Self:
         """Let what acts in training act, or not; see `freeze`."""
@@ -228,7 +251,7 @@ class MaseGraph(CapturedGraph):
         """Pickle as the bytes of `save`, so that number formats are kept."""
         return _unpickled, (to_bytes(self), self.training)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> MaseGraph:
+    def __deepcopy__(self, memo: dict[int, object]) -> MaseGraph:
         """Return `copy()` in the same mode."""
         return self.copy().train(self.training)
 
@@ -248,6 +271,7 @@ class MaseGraph(CapturedGraph):
             example_inputs=self.example_inputs,
             frozen=self.frozen,
             batch_dims=self.batch_dims,
+            lengths=self.lengths,
         )
 
     def table(self) -> Table:

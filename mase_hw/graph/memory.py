@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
 
@@ -68,7 +67,7 @@ class MemoryPort:
         raise ConfigError(f"memory: {name} is {value!r}; allowed: {allowed}")
 
     @classmethod
-    def parse(cls, options: Mapping[str, Any]) -> MemoryPort:
+    def parse(cls, options: Table) -> MemoryPort:
         """Return the port of a configuration's options.
 
         Raises:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement
@@ -172,6 +172,6 @@ def common(node: Node) -> CommonMetadata:
     return found
 
 
-def update(node: Node, **changes: Any) -> None:
+def update(node: Node, **changes: Setting) -> None:
     """Replace fields of the metadata of `node`."""
     node.meta["mase"] = replace(metadata(node), **changes)

@@ -22,7 +22,7 @@ def plain(outputs: object) -> Any:
     return tree_map(lambda leaf: _opened(leaf, _MAX_DEPTH), outputs)
 
 
-def _opened(leaf: object, depth: int) -> Any:
+def _opened(leaf: object, depth: int) -> object:
     """Return the attributes of an object that hold tensors, None among them left out."""
     if isinstance(leaf, _WHOLE) or not hasattr(leaf, "__dict__") or not depth:
         return leaf

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument, Record
 from mase_hw.formats import Format
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
@@ -51,7 +52,7 @@ class GraphRun:
         alone = isinstance(returned, tuple | list) and len(returned) == 1
         self._outputs = returned[0] if alone else returned  # type: ignore[index]
 
-    def __call__(self, inputs: Sequence[Tensor]) -> Any:
+    def __call__(self, inputs: Sequence[Tensor]) -> Argument:
         """Return the outputs as the model nests them; one in a tuple is returned bare.
 
         Args:
@@ -60,7 +61,7 @@ class GraphRun:
         values = self._run(inputs)
         return self._structured(self._outputs, values)
 
-    def _structured(self, outputs: object, values: dict[Node, Tensor]) -> Any:
+    def _structured(self, outputs: object, values: dict[Node, Tensor]) -> object:
         """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
         if isinstance(outputs, Node):
             return self._look_up(outputs, values)
@@ -128,7 +129,7 @@ class GraphRun:
 
     def operands(
         self, node: Node, values: Mapping[Node, Tensor]
-    ) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    ) -> tuple[Record, dict[str, Tensor]]:
         """Return the arguments and the operands that `Operator.compute` takes, none rounded.
 
         Args:
@@ -146,7 +147,7 @@ class GraphRun:
         operator: Operator,
         values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
-    ) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
+    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
         """Return arguments, streams in their formats, and constants as they are prepared."""
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
@@ -178,15 +179,15 @@ class GraphRun:
         args, kwargs = torch.fx.map_arg(
             (node.args, node.kwargs), lambda item: self._look_up(item, values)
         )
-        target: Any = node.target
         if node.op == "call_module":
-            result: Tensor = self._model.get_submodule(target)(*args, **kwargs)
+            result: Tensor = self._model.get_submodule(str(node.target))(*args, **kwargs)
             return result
+        target = overload(node.target)
         if modes := self._modes(node):
             given = [item.name for item in target._schema.arguments]
             positional = dict(zip(given, args, strict=False))
-            return target(**{**positional, **kwargs, **modes})  # type: ignore[no-any-return]
-        return target(*args, **kwargs)  # type: ignore[no-any-return]
+            return target(**{**positional, **kwargs, **modes})
+        return target(*args, **kwargs)
 
     def _modes(self, node: Node) -> dict[str, bool]:
         """Return the arguments that are other than captured because the graph is trained."""

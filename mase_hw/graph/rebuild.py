@@ -11,9 +11,11 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
+from mase_hw._kinds import Argument, Table
+
 
 def append_node(
-    graph: Graph, op: str, target: Any, args: Any, kwargs: Any, name: str, meta: Mapping[str, Any]
+    graph: Graph, op: str, target: Any, args: Any, kwargs: Any, name: str, meta: Table
 ) -> Node:
     """Append a node that is called exactly `name`, which must be free."""
     node = graph.create_node(op, target, args, kwargs, name=name)
@@ -28,8 +30,8 @@ def append_node(
 def rebuild(
     module: GraphModule,
     names: Mapping[Node, str],
-    output: Callable[[Any], Any] = lambda structure: structure,
-    meta: Callable[[Node], Mapping[str, Any]] = lambda node: node.meta,
+    output: Callable[[Argument], Argument] = lambda structure: structure,
+    meta: Callable[[Node], Table] = lambda node: node.meta,
     own: bool = True,
 ) -> GraphModule:
     """Return a copy of `module` whose nodes have other names.
@@ -44,7 +46,7 @@ def rebuild(
     graph = Graph()
     copies: dict[Node, Node] = {}
 
-    def copied(argument: Any) -> Any:
+    def copied(argument: Argument) -> object:
         return torch.fx.map_arg(argument, copies.__getitem__)
 
     for node in module.graph.nodes:
@@ -60,7 +62,7 @@ def rebuild(
 
 def _own_state(model: GraphModule) -> None:
     """Replace what the graph reads by copies; shared tensors stay shared."""
-    memo: dict[int, Any] = {}
+    memo: dict[int, object] = {}
     modules, tensors = (
         dict.fromkeys(str(node.target) for node in model.graph.nodes if node.op == op)
         for op in ("call_module", "get_attr")
@@ -125,7 +127,7 @@ def _parent(module: nn.Module, target: str) -> tuple[nn.Module, str]:
     return module, leaf
 
 
-def _copy_tensor(value: Tensor, memo: dict[int, Any]) -> Tensor:
+def _copy_tensor(value: Tensor, memo: dict[int, Argument]) -> Tensor:
     if id(value) not in memo:
         cloned = own_copy(value.detach())
         if isinstance(value, nn.Parameter):

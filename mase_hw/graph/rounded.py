@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
+from mase_hw._kinds import Argument, Record
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.errors import CaptureError
 from mase_hw.formats import Format, make_format
@@ -85,9 +85,9 @@ def absorb_rounded(module: GraphModule) -> None:
     )
 
 
-def _constant_values(module: GraphModule) -> dict[Node, Any]:
+def _constant_values(module: GraphModule) -> dict[Node, Argument]:
     """Return what depends on constants alone."""
-    interpreter, values = Interpreter(module), dict[Node, Any]()
+    interpreter, values = Interpreter(module), dict[Node, Argument]()
     with torch.no_grad():
         for node in module.graph.nodes:
             fixed = node.op == "get_attr" or (
@@ -101,9 +101,9 @@ def _constant_values(module: GraphModule) -> dict[Node, Any]:
     return values
 
 
-def _constant(node: Node, values: dict[Node, Any]) -> _Constant:
+def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:
     given, value = aten_arguments(node), values[node]
-    channels = len(given["scale"]) > 1
+    channels = len(given.get("scale", ())) > 1
     axis = int(given["axis"]) % max(value.dim(), 1) if channels else None
     number = rounded_format(node)
     if number is None:
@@ -116,7 +116,7 @@ def _constant(node: Node, values: dict[Node, Any]) -> _Constant:
     return _Constant(value, number, axis)
 
 
-def _declare(node: Node, constant: _Constant, values: dict[Node, Any]) -> None:
+def _declare(node: Node, constant: _Constant, values: dict[Node, Argument]) -> None:
     """Note a format on all that reads a constant, behind what moves it."""
     for user in list(node.users):
         if user.op == "output":
@@ -165,7 +165,7 @@ def _moved(user: Node, constant: _Constant, value: Tensor) -> _Constant | None:
     raise CaptureError(f"{_place(user)}: {name} mixes the channels of a rounded constant")
 
 
-def _declare_beside(module: GraphModule, values: dict[Node, Any]) -> None:
+def _declare_beside(module: GraphModule, values: dict[Node, Argument]) -> None:
     """Give constants without a rounding, beside those with one, formats that hold all of them."""
     for node in module.graph.nodes:
         known = node.meta.get(DECLARED, {})
@@ -217,7 +217,7 @@ def exact_format(value: Tensor) -> Format | None:
         return None
     exponents = [math.frexp(item)[1] if item else 0 for item in value.tolist()]
     scales = [math.ldexp(1.0, exponent - REAL_BITS + 2) for exponent in exponents]
-    fields: dict[str, Any] = {"scale": scales[0]}
+    fields: Record = {"scale": scales[0]}
     if len(scales) > 1:
         fields = {"scale": tuple(scales), "zero_point": (0,) * len(scales), "channel_axis": 0}
     return make_format({"name": _EXACT, "width": REAL_BITS, **fields})

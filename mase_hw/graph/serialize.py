@@ -3,6 +3,7 @@
 The file's `__metadata__` has one entry, `mase_graph`, a JSON object of version 1:
 
 - `name`, `batched`, and `inputs`, the shape and dtype of every example input;
+- `lengths`, which sequences may be shorter;
 - `batch_dims`, where the batch of an input or a result is not its first dimension;
 - `nodes`: name, op, target, arguments and metadata of every node, in topological order;
 - `tensors`: for every parameter and buffer its kind, and the stored tensor it shares.
@@ -19,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import safetensors
 import torch
@@ -28,6 +29,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
+from mase_hw._kinds import Record, Table
 from mase_hw._results import whole_file
 from mase_hw.errors import DataError, MaseError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
@@ -41,6 +43,7 @@ from mase_hw.graph.encoding import (
     encode_metadata,
     encode_target,
 )
+from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 from mase_hw.graph.untrusted import check_identifier, check_path
@@ -89,6 +92,7 @@ def _content(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
         "batched": mg.batched,
         **({"frozen": sorted(mg.frozen)} if mg.frozen else {}),
         **({"batch_dims": asdict(mg.batch_dims)} if mg.batch_dims else {}),
+        **({"lengths": asdict(mg.lengths)} if mg.lengths.size else {}),
         "inputs": [[dtype_name(value.dtype), list(value.shape)] for value in examples],
         "nodes": [_node_entry(node) for node in mg.nodes],
         "tensors": entries,
@@ -124,9 +128,7 @@ def load_graph(path: str | Path, kind: Callable[..., G]) -> G:
         raise DataError(f"{path} is damaged: {type(error).__name__}: {reason:.200}") from error
 
 
-def _restore(
-    description: Mapping[str, Any], tensors: Mapping[str, Tensor], kind: Callable[..., G]
-) -> G:
+def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[..., G]) -> G:
     root = _restore_state(description["tensors"], tensors)
     graph = Graph()
     nodes: dict[str, Node] = {}
@@ -158,11 +160,12 @@ def _restore(
         batched=bool(description["batched"]),
         frozen=description.get("frozen", ()),
         batch_dims=_batch_dims(description.get("batch_dims"), graph),
+        lengths=_lengths(description.get("lengths")),
         example_inputs=examples,
     )
 
 
-def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
+def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
     """Return where the batch is, for as many inputs and results as there are."""
     if entry is None:
         return FIRST
@@ -172,6 +175,18 @@ def _batch_dims(entry: Mapping[str, Any] | None, graph: Graph) -> BatchDims:
     if not {*inputs, *results} <= {0, 1} or (len(inputs), len(results)) != (taken, len(leaves)):
         raise DataError(f"its batch is said to be in the dimensions {inputs} and {results}")
     return BatchDims(tuple(inputs), tuple(results))
+
+
+def _lengths(entry: Table | None) -> Lengths:
+    """Return which sequences may be shorter."""
+    if entry is None:
+        return ONE_LENGTH
+    results = entry["results"]
+    return Lengths(
+        int(entry["size"]),
+        {str(name): int(fill) for name, fill in entry["fills"].items()},
+        results if results is None else tuple(tuple(map(int, dims)) for dims in results),
+    )
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
@@ -184,7 +199,7 @@ def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
     return torch.zeros(shape, dtype=kind)
 
 
-def _node_entry(node: Node) -> dict[str, Any]:
+def _node_entry(node: Node) -> Record:
     if node.op == "call_module":
         raise MaseError(f"node {node.name} calls a module, which cannot be saved")
     return {
@@ -197,11 +212,11 @@ def _node_entry(node: Node) -> dict[str, Any]:
     }
 
 
-def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
     """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}
-    entries: dict[str, Any] = {}
+    entries: dict[str, object] = {}
     for target in sorted({str(node.target) for node in mg.nodes if node.op == "get_attr"}):
         value = get_tensor(mg.model, target)
         name = first.setdefault(id(value), target)
@@ -215,7 +230,7 @@ def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return stored, entries
 
 
-def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> nn.Module:
+def _restore_state(entries: Table, tensors: Mapping[str, Tensor]) -> nn.Module:
     root = nn.Module()
     values: dict[str, Tensor] = {}
     for target, entry in entries.items():
@@ -229,7 +244,7 @@ def _restore_state(entries: Mapping[str, Any], tensors: Mapping[str, Tensor]) ->
     return root
 
 
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+def _read(path: Path) -> tuple[dict[str, object], dict[str, Tensor]]:
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             text = (file.metadata() or {}).get(_KEY)
@@ -240,7 +255,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if text is None:
         raise DataError(f"{path} holds tensors but no graph; `MaseGraph.save` writes both")
     try:
-        description: dict[str, Any] = json.loads(text)
+        description: dict[str, object] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged: its graph is not JSON: {error}") from error
     if not isinstance(description, dict):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ class _Visitor(Interpreter):
     def __init__(
         self,
         module: GraphModule,
-        visit: Callable[[Node, Any], None],
+        visit: Callable[[Node, object], None],
         states: dict[str, Tensor],
     ) -> None:
         super().__init__(module)
@@ -30,7 +29,7 @@ class _Visitor(Interpreter):
         self._visit = visit
         self._states = states
 
-    def run_node(self, n: Node) -> Any:
+    def run_node(self, n: Node) -> object:
         operator = operator_for(n.target) if n.op == "call_function" else None
         try:
             if isinstance(operator, Stateful):
@@ -60,9 +59,9 @@ class _Visitor(Interpreter):
 def run_with(
     mg: MaseGraph,
     inputs: Sequence[Tensor],
-    visit: Callable[[Node, Any], None],
+    visit: Callable[[Node, object], None],
     states: dict[str, Tensor] | None = None,
-) -> Any:
+) -> object:
     """Run the float model on `inputs` without gradients and show `visit` every node's value.
 
     Args:

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 from torch.fx import Graph, Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import DataError, MaseError
 from mase_hw.formats import Format
 from mase_hw.graph.captured import CapturedGraph
@@ -37,7 +38,7 @@ KEY = "number_formats"
 _CAST = "cast"
 _SHOWN = 5
 _DAMAGES = (ArithmeticError, AttributeError, LookupError, MaseError, TypeError, ValueError)
-Entry = dict[str, Any]
+Entry = Record
 
 
 def state_of(mg: CapturedGraph) -> Tensor | None:

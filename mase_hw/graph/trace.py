@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
@@ -33,11 +34,13 @@ from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
+from mase_hw.graph.lengths import Lengths, find_lengths
 from mase_hw.graph.mase_graph import MaseGraph, batch_size
 from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.peft import merged
 from mase_hw.importers.torchao import plain_weights
 
 _logger = logging.getLogger(__name__)
@@ -58,6 +61,7 @@ def trace(
     The model is left as it was. Where a dimension of the inputs counts independent inferences
     (which is tried on random data), it becomes dynamic: the graph takes any batch. That is the
     leading one, or the second one, as of recurrent layers that take time first and of their states.
+    Sequences of numbers may be shorter than the examples where what pads them is not seen.
 
     Args:
         model: any module that `torch.export` can capture, or the path of an ONNX file.
@@ -88,7 +92,7 @@ def _traced(
     with _evaluation(model):
         with observed(model) as levels:
             expected = _run(model, args, kwargs)
-        with as_observed(model, levels):
+        with as_observed(model, levels), merged(model):
             graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
             if graph is None:
                 graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
@@ -103,7 +107,26 @@ def _traced(
                 f"the captured graph of {title} computes other values than the model: its forward "
                 f"is not a function of its inputs alone ({causes})"
             )
+    if graph.batched and not graph.batch_dims and not graph.keeps_state:
+        graph.lengths = _lengths(graph, model, args, kwargs)
     return graph
+
+
+def _lengths(
+    graph: MaseGraph, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Lengths:
+    """Return which sequences may be shorter."""
+    names = [str(node.target) for node in graph.inputs]
+    inputs = dict(zip(names, graph.example_inputs, strict=True))
+    places = {id(value): name for name, value in inputs.items()}
+
+    def run(given: Mapping[str, Tensor]) -> Any:
+        known: Any = tree_map(lambda leaf: given[places[id(leaf)]], (args, kwargs))
+        with _evaluation(model):
+            return _run(model, *known)
+
+    padding = getattr(getattr(model, "config", None), "pad_token_id", None)
+    return find_lengths(inputs, graph, run, padding if isinstance(padding, int) else 0)
 
 
 @contextlib.contextmanager
@@ -128,7 +151,7 @@ def _evaluate(model: nn.Module) -> None:
             module.training = False
 
 
-def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Return the model's outputs on copies of its buffers and inputs."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
@@ -159,8 +182,8 @@ def _run(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 def _dynamic(
     model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
     name: str,
     batched: bool | None,
 ) -> MaseGraph | None:
@@ -220,7 +243,7 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], shapes: Any
+    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any
 ) -> ExportedProgram:
     try:
         exportable = (_exportable(model, args, kwargs), _unguarded(model))
@@ -238,7 +261,9 @@ def _export(
 
 
 @contextlib.contextmanager
-def _exportable(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+def _exportable(
+    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
+) -> Iterator[None]:
     """Show torch.export a `forward` whose arguments have names and whose results it knows."""
     forward, own = model.forward, model.__dict__.get("forward")
 
@@ -338,7 +363,7 @@ def quiet() -> Iterator[None]:
 
 
 def _ordered(
-    graph: MaseGraph, args: tuple[Any, ...], kwargs: dict[str, Any]
+    graph: MaseGraph, args: tuple[object, ...], kwargs: dict[str, object]
 ) -> tuple[Tensor, ...] | None:
     """Return keyword inputs in the order of the graph's inputs; None when all are positional."""
     if not kwargs or not all(isinstance(value, Tensor) for value in kwargs.values()):

@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
-import torch
 from torch.fx import Node
 from torch.fx.node import map_arg
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.graph._periods import Stretch, stretches
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.loops import is_boundary
@@ -24,7 +24,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.ops import Stateful, operator_for
 
-_SELECT = torch.ops.aten.select.int
+_SELECT = aten.select.int
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _Listing:
         ]
         yield from stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
 
-    def _kind(self, node: Node, named: set[Node]) -> Any:
+    def _kind(self, node: Node, named: set[Node]) -> Argument:
         """Return what is equal for nodes that do alike at their places."""
         place, operator = self._place[node], operator_for(node.target)
         if operator is None or isinstance(operator, Stateful) or is_boundary(node):
@@ -149,11 +149,11 @@ class _Listing:
 
         return self._does(node), map_arg(_listed(node), known)
 
-    def _does(self, node: Node) -> Any:
+    def _does(self, node: Node) -> Argument:
         specs = common(node)
         return str(node.target), specs.operands, specs.results, dict(specs.options)
 
-    def _name(self, item: Node) -> Any:
+    def _name(self, item: Node) -> object:
         """Return what is equal for what may stand at a place of alike nodes."""
         if item.op == "get_attr":
             value = self._mg.constant(item)
@@ -291,7 +291,7 @@ def _is_read_alike(node: Node) -> bool:
     return max(reads.values(), default=0) > 1
 
 
-def _listed(node: Node) -> Any:
+def _listed(node: Node) -> Argument:
     return (node.args, node.kwargs)
 
 

@@ -17,7 +17,6 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -79,7 +78,7 @@ def check_path(value: object, what: str) -> str:
     raise DataError(f"{what} is {_shown(value)}, which is no path of a parameter")
 
 
-def find_operator(target: object) -> Any:
+def find_operator(target: object) -> object:
     """Return the operator on tensors that a file names, such as `aten.add.Tensor`.
 
     Raises:
@@ -90,7 +89,7 @@ def find_operator(target: object) -> Any:
         space, *names = target.split(".")
         if space == "operator" and len(names) == 1 and names[0] in _ARITHMETIC:
             return getattr(operator, names[0])
-        found: Any = getattr(torch.ops, space, None)
+        found: object = getattr(torch.ops, space, None)
         for name in names:
             found = getattr(found, name, None)
         if isinstance(found, torch._ops.OpOverload) and not _opens_files(found):
@@ -191,7 +190,7 @@ def _check_json(file: Path, content: bytes) -> None:
             open_ += item.values()
 
 
-def _check_entry(file: Path, entry: dict[str, Any]) -> None:
+def _check_entry(file: Path, entry: dict[str, object]) -> None:
     """Refuse an object of the file's JSON that says what is not arithmetic on tensors."""
     stored = str(entry.get("path_name", ""))
     if entry.get("use_pickle") or stored.startswith(("custom_obj", "opaque_obj")):

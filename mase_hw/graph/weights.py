@@ -113,7 +113,7 @@ def _read(file: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        content: Any = (
+        content: object = (
             load_file(file)
             if file.suffix == ".safetensors"
             else torch.load(file, weights_only=True, map_location="cpu")

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw._processes import tool_group
 from mase_hw.errors import DoesNotFitError, RoutingError, ToolError
 from mase_hw.hardware.targets import Part, RoutableTarget
@@ -137,7 +137,7 @@ def pack(target: RoutableTarget, part: Part, layout: Path, bitstream: Path, fold
         raise RoutingError(f"no bitstream for {part}: {said}")
 
 
-def parse_report(report: Mapping[str, Any]) -> Timing:
+def parse_report(report: Table) -> Timing:
     """Read nextpnr's report.
 
     Raises:

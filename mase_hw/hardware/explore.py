@@ -23,6 +23,7 @@ from itertools import product
 from operator import add
 from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -188,7 +189,7 @@ class Plan:
         slowest: the node that decides the interval.
     """
 
-    table: Mapping[str, Any]
+    table: Table
     interval: int
     lut: int
     dsp: int
@@ -557,7 +558,7 @@ def chosen_parallelism(
     mg: MaseGraph,
     fixed: Mapping[str, object],
     targets: Targets,
-    whole: Callable[[Mapping[str, Any]], Estimate],
+    whole: Callable[[Mapping[str, object]], Estimate],
     device: str = GENERIC,
     memory: Memory = ON_CHIP,
 ) -> Plan:
@@ -578,7 +579,7 @@ def chosen_parallelism(
 
 
 def fitting(
-    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, Any]], Estimate]
+    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, object]], Estimate]
 ) -> Plan:
     """Return the plan of an explorer whose whole design meets the targets, as above."""
     spared: dict[str, float] = {}

@@ -8,12 +8,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from mase_hw._cache import cache_folder, scratch_folder
+from mase_hw._kinds import Table
 from mase_hw.data import Split, dataset
 from mase_hw.data.by_class import Split as Places
 
@@ -48,7 +49,7 @@ class RegisteredModel(ABC):
 
     name: ClassVar[str]
     data: ClassVar[str]
-    config: ClassVar[Mapping[str, Any]]
+    config: ClassVar[Table]
     parallelism: ClassVar[int | str] = 4
     epochs: ClassVar[int] = 40
     learning_rate: ClassVar[float] = 3e-3

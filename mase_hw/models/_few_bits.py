@@ -9,12 +9,12 @@ are those of its batch normalisation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.models._base import RegisteredModel
 
 # Bits of what thresholds stand for, so many that no border between two steps moves.
@@ -112,7 +112,7 @@ class FewBitsConv2d(nn.Conv2d):
         return results
 
 
-def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> dict[str, Any]:
+def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> dict[str, object]:
     """Return formats in which nothing is rounded that the module does not round.
 
     Args:
@@ -127,7 +127,7 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     layer = {"name": "fixed", **fields("data_in", bits, bits - 1, signed), **weights}
     if bits == 1:
         weights, layer = {"weight_name": "binary"}, {"name": "binary"}
-    entries: dict[str, Any] = {
+    entries: dict[str, object] = {
         "linear": layer,
         "conv2d": layer,
         "sub": {"name": "fixed", **fields("data_in", fraction + 2, fraction)},
@@ -148,13 +148,13 @@ def config_of(bits: int, *, signed: bool = True, first: str | None = None) -> di
     return {**by, **{key: {"config": entry} for key, entry in entries.items()}}
 
 
-def fields(operand: str, width: int, fraction: int, signed: bool = True) -> dict[str, Any]:
+def fields(operand: str, width: int, fraction: int, signed: bool = True) -> Record:
     """Return the entries of an operand in fixed point."""
     given = {"width": width, "frac_width": fraction, "signed": signed}
     return {f"{operand}_{key}": value for key, value in given.items()}
 
 
-def sums(fraction: int, width: int = 16) -> dict[str, Any]:
+def sums(fraction: int, width: int = 16) -> Record:
     """Return the formats of a normalisation behind exact sums."""
     wide = {f"{name}_width": WIDE for name in ("weight", "bias", "data_out")}
     return {"name": "fixed", **fields("data_in", width, fraction), **wide}
@@ -168,11 +168,11 @@ class FewBitsPerceptron(RegisteredModel):
         bits: of weights, activations and pixels.
     """
 
-    data: ClassVar[str] = "mnist"
-    parallelism: ClassVar[int | str] = 8
+    data = "mnist"
+    parallelism = 8
     hidden: ClassVar[int]
-    bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, Any]] = config_of(1)
+    bits = 1
+    config = config_of(1)
 
     def build(self, hidden: int | None = None) -> nn.Module:
         """Return the network; `hidden` is the class's when not given."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-EIGHT_BITS: Mapping[str, Any] = {
+EIGHT_BITS: Mapping[str, object] = {
     "by": "type",
     "default": {
         "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.models._base import RegisteredModel
 from mase_hw.models.hub import load_pretrained
 
@@ -41,18 +41,18 @@ class TextClassifier(nn.Module):
 class BertTiny(RegisteredModel):
     """The pretrained encoder, 2 layers of 128 with 2 heads, and a new classifier, fine-tuned."""
 
-    name: ClassVar[str] = "bert-tiny"
-    data: ClassVar[str] = "snippets"
+    name = "bert-tiny"
+    data = "snippets"
     # Layer norm, softmax and the mask stay real: their ranges are not those of the layers.
-    config: ClassVar[Mapping[str, Any]] = {
+    config: ClassVar[Table] = {
         "by": "type",
         "default": {"config": {"name": None}},
         "linear": {
             "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
         },
     }
-    epochs: ClassVar[int] = 3
-    learning_rate: ClassVar[float] = 3e-4
+    epochs = 3
+    learning_rate = 3e-4
 
     def build(
         self,

@@ -18,7 +18,7 @@ from mase_hw.models import models
 from mase_hw.registry import nearest
 
 
-def build(name: str | Callable[..., Any], arguments: Mapping[str, object]) -> nn.Module:
+def build(name: str | Callable[..., object], arguments: Mapping[str, object]) -> nn.Module:
     """Return a new module; the same arguments give the same weights.
 
     Args:
@@ -35,7 +35,7 @@ def build(name: str | Callable[..., Any], arguments: Mapping[str, object]) -> nn
     return module
 
 
-def check_arguments(name: str | Callable[..., Any], arguments: Collection[str]) -> None:
+def check_arguments(name: str | Callable[..., object], arguments: Collection[str]) -> None:
     """Raise ConfigError for a keyword that the function does not take."""
     parameters = inspect.signature(_function(name)).parameters
     if any(item.kind is item.VAR_KEYWORD for item in parameters.values()):
@@ -92,7 +92,7 @@ def reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}" + (f" (at {where})" if where.file else "")
 
 
-def _function(name: str | Callable[..., Any]) -> Callable[..., Any]:
+def _function(name: str | Callable[..., object]) -> Callable[..., Any]:
     if not isinstance(name, str):
         return name
     if ":" in name:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -14,9 +14,9 @@ from mase_hw.models._mlp import perceptron
 class DigitsMLP(RegisteredModel):
     """Three linear layers with rectifiers between."""
 
-    name: ClassVar[str] = "digits-mlp"
-    data: ClassVar[str] = "digits"
-    config: ClassVar[Mapping[str, Any]] = {
+    name = "digits-mlp"
+    data = "digits"
+    config: ClassVar[Mapping[str, object]] = {
         "by": "type",
         "default": {
             "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}

@@ -6,9 +6,6 @@ images are padded to the 32 x 32 pixels that it takes, and its first layer sees 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -18,16 +15,15 @@ from mase_hw.models._few_bits import FewBits, FewBitsConv2d, FewBitsLinear, Pixe
 class FashionCNV(RegisteredModel):
     """Weights and activations of one bit."""
 
-    name: ClassVar[str] = "fashion-cnv"
-    data: ClassVar[str] = "fashion-mnist"
-    bits: ClassVar[int] = 1
-    config: ClassVar[Mapping[str, Any]] = config_of(1, first=r"fewbitsconv2d_2_conv2d")
-    parallelism: ClassVar[int | str] = 4
-    epochs: ClassVar[int] = 3
-    batch_size: ClassVar[int] = 128
+    name = "fashion-cnv"
+    data = "fashion-mnist"
+    bits = 1
+    config = config_of(1, first=r"fewbitsconv2d_2_conv2d")
+    parallelism = 4
+    epochs = 3
+    batch_size = 128
 
     def build(self, channels: int = 16) -> nn.Module:
-        """Return the network; `channels` are those of its first layer."""
         layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2)]
         inputs = 1
         for factor in (1, 2, 4):
@@ -54,6 +50,6 @@ class FashionCNV(RegisteredModel):
 class FashionCNVW2A2(FashionCNV):
     """Weights and activations of two bits."""
 
-    name: ClassVar[str] = "fashion-cnv-w2a2"
-    bits: ClassVar[int] = 2
-    config: ClassVar[Mapping[str, Any]] = config_of(2, first=r"fewbitsconv2d_2_conv2d")
+    name = "fashion-cnv-w2a2"
+    bits = 2
+    config = config_of(2, first=r"fewbitsconv2d_2_conv2d")

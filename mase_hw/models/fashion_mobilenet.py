@@ -8,7 +8,7 @@ of 32 x 32 pixels: its first layer does not skip any.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import nn
 
@@ -31,9 +31,9 @@ PAIRS = ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *[(16, 1)] * 5, (32, 2
 class FashionMobileNet(RegisteredModel):
     """Weights and activations of four bits."""
 
-    name: ClassVar[str] = "fashion-mobilenet"
-    data: ClassVar[str] = "fashion-mnist"
-    config: ClassVar[Mapping[str, Any]] = {
+    name = "fashion-mobilenet"
+    data = "fashion-mnist"
+    config: ClassVar[Mapping[str, object]] = {
         **config_of(BITS, signed=False, first=r"fewbitsconv2d_2_conv2d"),
         # The mean of four activations has two further bits.
         "linear": {
@@ -48,12 +48,11 @@ class FashionMobileNet(RegisteredModel):
         },
         r"batchnorm1d_\d+": {"config": sums(2 * BITS, 20)},
     }
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 3
-    batch_size: ClassVar[int] = 128
+    parallelism = "auto"
+    epochs = 3
+    batch_size = 128
 
     def build(self, channels: int = 8) -> nn.Module:
-        """Return the network; `channels` are those of its first layer."""
         layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2), *_layer(1, channels, 3, padding=1)]
         inputs = channels
         for factor, stride in PAIRS:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -15,12 +12,12 @@ from mase_hw.models._residual import ResidualBlock, normalized_conv
 class FashionResNet8(RegisteredModel):
     """A convolution, three residual blocks of 8, 16 and 32 channels, a mean and a linear layer."""
 
-    name: ClassVar[str] = "fashion-resnet8"
-    data: ClassVar[str] = "fashion-mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 4
-    batch_size: ClassVar[int] = 128
+    name = "fashion-resnet8"
+    data = "fashion-mnist"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 4
+    batch_size = 128
 
     def build(self) -> nn.Module:
         return nn.Sequential(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -14,11 +11,11 @@ from mase_hw.models._formats import EIGHT_BITS
 class HarCNN1d(RegisteredModel):
     """Three convolutions over time with pools between, a mean over time, and a linear layer."""
 
-    name: ClassVar[str] = "har-cnn1d"
-    data: ClassVar[str] = "human-activity"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 10
+    name = "har-cnn1d"
+    data = "human-activity"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 10
 
     def build(self) -> nn.Module:
         return nn.Sequential(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -15,10 +12,10 @@ from mase_hw.models._mlp import perceptron
 class MagicMLP(RegisteredModel):
     """Four linear layers with rectifiers between: the shape of the LHC jet tagger."""
 
-    name: ClassVar[str] = "magic-mlp"
-    data: ClassVar[str] = "magic"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    epochs: ClassVar[int] = 20
+    name = "magic-mlp"
+    data = "magic"
+    config = EIGHT_BITS
+    epochs = 20
 
     def build(self) -> nn.Module:
         return perceptron(10, 64, 32, 32, 2)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -15,11 +12,11 @@ from mase_hw.models._residual import ResidualBlock, normalized_conv
 class MnistCNN(RegisteredModel):
     """Batch normalisation, a residual block, and a depthwise beside a pointwise convolution."""
 
-    name: ClassVar[str] = "mnist-cnn"
-    data: ClassVar[str] = "mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 10
+    name = "mnist-cnn"
+    data = "mnist"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 10
 
     def build(self) -> nn.Module:
         return nn.Sequential(

@@ -6,9 +6,6 @@ rectifiers and largest pixels in the place of its own nonlinearities.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import nn
 
 from mase_hw.models._base import RegisteredModel
@@ -18,11 +15,11 @@ from mase_hw.models._formats import EIGHT_BITS
 class MnistLeNet(RegisteredModel):
     """Two convolutions of 5 x 5, each with a pool, and three linear layers."""
 
-    name: ClassVar[str] = "mnist-lenet"
-    data: ClassVar[str] = "mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 8
+    name = "mnist-lenet"
+    data = "mnist"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 8
 
     def build(self) -> nn.Module:
         return nn.Sequential(

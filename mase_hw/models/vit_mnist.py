@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
-
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.models._base import RegisteredModel
 from mase_hw.models._formats import EIGHT_BITS
 
-SIZES: Mapping[str, Any] = {
+SIZES: Table = {
     "image_size": 28,
     "patch_size": 7,
     "num_channels": 1,
@@ -42,12 +40,12 @@ class ImageClassifier(nn.Module):
 class VitMnist(RegisteredModel):
     """Two layers of 64 with 4 heads, on 16 patches and a token for the class."""
 
-    name: ClassVar[str] = "vit-mnist"
-    data: ClassVar[str] = "mnist"
-    config: ClassVar[Mapping[str, Any]] = EIGHT_BITS
-    parallelism: ClassVar[int | str] = "auto"
-    epochs: ClassVar[int] = 20
-    learning_rate: ClassVar[float] = 2e-3
+    name = "vit-mnist"
+    data = "mnist"
+    config = EIGHT_BITS
+    parallelism = "auto"
+    epochs = 20
+    learning_rate = 2e-3
 
     def build(self) -> nn.Module:
         from transformers import ViTConfig, ViTForImageClassification

@@ -41,7 +41,7 @@ from mase_hw.ops._rewriting import (
 from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
-from mase_hw.ops._weighting import Configured, Gained, Prepared, Weighted
+from mase_hw.ops._weighting import Configured, Gained, Normalizing, Prepared, Weighted
 from mase_hw.registry import discover
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "Mask",
     "Masked",
     "Masking",
+    "Normalizing",
     "Numeric",
     "Operator",
     "Order",
@@ -99,8 +100,9 @@ __all__ = [
 
 @cache
 def operators() -> dict[str, Operator]:
-    """Return one instance of every operator by its name."""
-    return {cls.name: cls() for cls in discover(__name__, Operator, "mase_hw.operators")}  # type: ignore[type-abstract]
+    """Return one instance of every operator by its name, in the order of names."""
+    found = discover(__name__, Operator, "mase_hw.operators")  # type: ignore[type-abstract]
+    return {cls.name: cls() for cls in sorted(found, key=lambda cls: cls.name)}
 
 
 @cache

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Port
 from mase_hw.formats import FIXED_POINT, Families, names_in
 from mase_hw.geometry.tensor import TensorSpec
@@ -18,7 +19,7 @@ from mase_hw.ops._interface import Interface
 
 Reference = Callable[..., Tensor]
 # The arguments of a call by their ATen names.
-Attributes = Mapping[str, Any]
+Attributes = Table
 T = TypeVar("T")
 
 OPERAND_NAMES = {
@@ -92,8 +93,12 @@ class Call:
 
     def constant_codes(self, operand: str) -> Tensor:
         """Return the int64 codes of a constant operand in its own format."""
-        spec, values = self.operands[operand], self.constants[operand]
-        codes = self._once("codes", {operand: spec}, lambda: _narrow(spec.quantized.encode(values)))
+        spec = self.operands[operand]
+        codes = self._once(
+            "codes",
+            {operand: spec},
+            lambda: _narrow(spec.quantized.encode(self.constants[operand])),
+        )
         return codes.to(torch.int64, copy=True)
 
 

@@ -116,7 +116,6 @@ class BlockElements(Elements[BlockTable]):
 
     @staticmethod
     def fit(function: Function, operand: BlockFormat, result: BlockFormat) -> BlockTable:
-        """Return a table of octaves."""
         return BlockTable.fit(function, function.knots, operand, result, function.name)
 
     def unary_cell(self, evaluator: BlockTable) -> UnaryBlocks:

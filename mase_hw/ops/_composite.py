@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Families
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._rewriting import Rewritten
 
@@ -21,8 +19,8 @@ class Composite(Operator, Rewritten):
     Nodes of several results are composites: each result becomes a node, and the operand is forked.
     """
 
-    families: ClassVar[Families] = frozenset()
-    casts: ClassVar[bool] = False
+    families = frozenset()
+    casts = False
 
     @abstractmethod
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

@@ -33,7 +33,6 @@ class FixedElements(Elements[FixedFunction]):
     """Integers in units of a power of two."""
 
     def binary_problems(self, operation: str) -> list[str]:
-        """Refuse results beyond 62 bits."""
         first, second = self._formats
         return too_wide(
             lambda data_in_0, data_in_1: combined_bits(operation, data_in_0, data_in_1),
@@ -50,12 +49,10 @@ class FixedElements(Elements[FixedFunction]):
         return codes
 
     def combination(self, operation: str) -> Callable[[Tensor, Tensor], Tensor]:
-        """Return the exact result, rounded."""
         formats, result = self._formats, self.call.result.quantized
         return lambda first, second: result.from_fixed(*combine(first, second, operation, formats))
 
     def binary_cell(self, operation: str) -> BinaryFixed:
-        """Return the cell of a sum, difference or product."""
         second = self.call.operands["data_in_1"].quantized.encoding
         kind = Operation[operation.upper()]
         return BinaryFixed(*fields(self.call), second, kind, beats=self.call.result.beats)

@@ -70,12 +70,10 @@ class FloatElements(Elements[PatternTable]):
         return decode(self.call.operands[operand].quantized, codes)
 
     def combination(self, operation: str) -> Callable[[Decoded, Decoded], Tensor]:
-        """Return the exact result, rounded."""
         guard, result = self._guard, self.call.result.quantized
         return lambda left, right: combine(left, right, operation, guard, result)
 
     def binary_cell(self, operation: str) -> BinaryFloat:
-        """Return the cell of a sum, difference or product."""
         first, second = self._formats
         result = self.call.result.quantized
         return BinaryFloat(
@@ -108,6 +106,5 @@ class FloatElements(Elements[PatternTable]):
         return PatternTable.tabulate(function, operand, result)
 
     def unary_cell(self, evaluator: PatternTable) -> UnaryTable:
-        """Return the table's cell."""
         words = Image(evaluator.result.encoding.width, lambda: evaluator.words)
         return UnaryTable(*fields(self.call), words, beats=self.call.result.beats)

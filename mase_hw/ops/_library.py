@@ -31,11 +31,18 @@ def define_numbered(
         name: of the operator.
         given: its arguments, as a torch schema names them.
         function: of the first one, and of what else the result depends on.
-        opaque: whether captures keep it whole; it has no gradient then.
+        opaque: whether captures keep it whole; it has no gradient then, and its result is like the
+            first argument.
     """
     key = "CompositeExplicitAutograd" if opaque else "CompositeImplicitAutograd"
     _LIBRARY.define(f"{name}({given}) -> Tensor")  # type: ignore[no-untyped-call]
     _LIBRARY.impl(name, function, key)  # type: ignore[no-untyped-call]
+    if opaque:
+        _LIBRARY.impl(name, _like, "Meta")  # type: ignore[no-untyped-call]
+
+
+def _like(values: Tensor, *given: object, **named: object) -> Tensor:
+    return torch.empty_like(values)
 
 
 def define_sized(name: str, function: Callable[[Tensor, list[int]], Tensor]) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Argument
 from mase_hw.ops._base import Call
 from mase_hw.ops._interface import Interface
 
-_aten = torch.ops.aten
 # What is added to a score to leave it out: libraries take the least number of a dtype, or -1e9.
 EXCLUDED = -1e4
 
@@ -29,7 +29,7 @@ class Mask:
         turned: true where `kept` is the other way round, zero where a key is seen.
     """
 
-    kept: Any
+    kept: Argument
     seen: Tensor | None
     bias: Tensor | None
     turned: bool = False
@@ -85,33 +85,34 @@ class Masking:
         negated: whether a score is left out where the mask is true.
     """
 
-    scores: Any
-    mask: Any
-    value: Any = None
+    scores: Argument
+    mask: Argument
+    value: Argument = None
     negated: bool = False
 
 
 def maskings(target: object, arguments: Sequence[object]) -> list[Masking]:
     """Return the ways in which a call may be one, by its ATen target and all its arguments."""
-    if target is _aten.add.Tensor and arguments[2] == 1:
+    if target is aten.add.Tensor and arguments[2] == 1:
         first, second = arguments[:2]
         return [Masking(first, second), Masking(second, first)]
-    if target in (_aten.masked_fill.Scalar, _aten.masked_fill.Tensor):
+    if target in (aten.masked_fill.Scalar, aten.masked_fill.Tensor):
         scores, mask, value = arguments[:3]
         return [Masking(scores, mask, value, negated=True)]
-    if target in (_aten.where.ScalarOther, _aten.where.self):
+    if target in (aten.where.ScalarOther, aten.where.self):
         return [Masking(arguments[1], arguments[0], arguments[2])]
     return []
 
 
 def scaling(target: Any, arguments: Sequence[Any]) -> tuple[Any, float] | None:
     """Return what a call multiplies with a number, and the number; None for another call."""
-    if target is _aten.mul.Tensor and type(arguments[1]) in (int, float):
+    if target is aten.mul.Tensor and type(arguments[1]) in (int, float):
         return arguments[0], float(arguments[1])
     return None
 
 
-def for_scores(mask: Mask, rank: int, keys: int) -> Any:
+def for_scores(mask: Mask, rank: int, keys: int) -> Tensor:
     """Return which keys count, zero for those that do not, as scores of a rank broadcast it."""
-    kept = _aten.eq.Scalar(mask.kept, 0) if mask.turned else mask.kept
-    return _aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])
+    kept = aten.eq.Scalar(mask.kept, 0) if mask.turned else mask.kept
+    scores: Tensor = aten.reshape.default(kept, [-1, *[1] * (rank - 2), keys])
+    return scores

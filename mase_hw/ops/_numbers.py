@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from mase_hw.arithmetic.carriers import exact_bits
 from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families, Family, Format, names_in
@@ -23,9 +22,9 @@ class Numeric(Interface):
         approximates: true when a result may be the neighbour of the correctly rounded one.
     """
 
-    keeps_format: ClassVar[bool] = False
-    shares_format: ClassVar[bool] = False
-    approximates: ClassVar[bool] = False
+    keeps_format = False
+    shares_format = False
+    approximates = False
 
     def result_format(self, call: Call) -> Format | None:
         """Return the result's format where the operator decides it, as for an index."""
@@ -53,8 +52,8 @@ class Exact(Interface):
             `s` times as large, or the same whole numbers.
     """
 
-    exact_everywhere: ClassVar[bool] = True
-    homogeneous: ClassVar[bool] = False
+    exact_everywhere = True
+    homogeneous = False
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         """Return fixed point in which the result of operands in fixed point loses nothing.

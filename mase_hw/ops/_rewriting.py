@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
+from mase_hw._kinds import Table
 from mase_hw.ops._base import Call
 from mase_hw.ops._interface import Interface
 
 # What a composition computes, and the arguments of the operator that it means.
-Spelling = Tensor | tuple[Tensor, Mapping[str, Any]]
+Spelling = Tensor | tuple[Tensor, Table]
 # In a composition, any number, which arguments of the operator may be too.
 ANY_NUMBER = 0.123456789e-4
 
@@ -25,8 +26,8 @@ class Rewritten(Interface):
         weighs: true when a constant operand is a matrix of weights although it is not called so.
     """
 
-    fused: ClassVar[bool] = False
-    weighs: ClassVar[bool] = False
+    fused = False
+    weighs = False
 
     @abstractmethod
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

@@ -20,7 +20,7 @@ from mase_hw.approximation.errors import FunctionError, function_error
 from mase_hw.approximation.function import Function
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Families, Format
+from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
@@ -58,8 +58,8 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         ...         return x * x * x
     """
 
-    families: ClassVar[Families] = FUNCTIONS
-    approximates: ClassVar[bool] = True
+    families = FUNCTIONS
+    approximates = True
     required_attributes: ClassVar[Attributes] = {}
 
     def __init__(self) -> None:
@@ -76,7 +76,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return cast(Tensor, self.equation(x, FAST, {}))
 
     def examples(self) -> list[Example]:
-        """One call with default arguments."""
         target, required = torch_target(self.targets[0]), dict(self.required_attributes)
         return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
 
@@ -171,7 +170,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return found
 
     def block_axis(self, name: str) -> int | None:
-        """Any: blocks stay as they are."""
         return None
 
     def orders(self, call: Call) -> dict[str, Order | None]:

@@ -20,9 +20,9 @@ class Weighted(Interface):
         prunable: whether zeros among its weights save work.
     """
 
-    result_axis: ClassVar[int] = 0
-    scales: ClassVar[bool] = False
-    prunable: ClassVar[bool] = True
+    result_axis = 0
+    scales = False
+    prunable = True
 
     def repeats(self, call: Call) -> dict[str, int]:
         """Return how often one inference takes the whole of each constant that may lie outside.
@@ -59,6 +59,13 @@ class Gained(Interface):
     """Factors of its results, along the last dimension, may become its `weight`, or part of it.
 
     They may be folded into `weight` and `bias` where it has them.
+    """
+
+
+class Normalizing(Interface):
+    """A norm of rows, which of fewer elements is the norm of those.
+
+    Each result is its own element of the first operand, in units of statistics of the row.
     """
 
 

@@ -7,13 +7,14 @@ from functools import wraps
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.registry import nearest
 
 P = ParamSpec("P")
 # What a pass says beside its graph.
-Info = dict[str, Any]
+Info = Record
 Result = tuple[MaseGraph, Info]
 
 
@@ -45,6 +46,8 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     def call(
         mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
     ) -> Result:
+        if not isinstance(pass_args or {}, Mapping):
+            raise ConfigError(f"{_title(function)} takes keywords, or a table; got {pass_args!r}")
         given = {**(pass_args or {}), **keywords}
         for name in given:
             if name not in names:
@@ -57,5 +60,5 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     return call  # type: ignore[return-value]
 
 
-def _title(function: Callable[..., Any]) -> str:
+def _title(function: Callable[..., object]) -> str:
     return getattr(function, "__name__", "a pass")

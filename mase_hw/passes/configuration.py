@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.ops import operators
@@ -14,9 +14,9 @@ from mase_hw.registry import nearest
 
 SELECTORS = ("name", "regex_name", "type")
 # Everything stays in float.
-FLOAT: Mapping[str, Any] = {"default": {"config": {"name": None}}}
+FLOAT: Mapping[str, object] = {"default": {"config": {"name": None}}}
 # Of every node where a configuration says nothing.
-DEFAULT_ENTRY: Mapping[str, Any] = {
+DEFAULT_ENTRY: Table = {
     "name": DEFAULT_FORMAT,
     "data_in_width": 8,
     "weight_width": 8,
@@ -35,8 +35,8 @@ class Configuration:
     """
 
     by: tuple[str, ...]
-    default: Mapping[str, Any]
-    entries: Mapping[str, Mapping[str, Any]]
+    default: Table
+    entries: Mapping[str, Table]
 
     @classmethod
     def parse(
@@ -76,12 +76,12 @@ class Configuration:
         default = {"config": DEFAULT_ENTRY if says_nothing(config) else {"name": None}}
         return cls(ordered, _entry("default", config.get("default", default)), entries)
 
-    def for_node(self, name: str, operator: str | None) -> Mapping[str, Any]:
+    def for_node(self, name: str, operator: str | None) -> Mapping[str, object]:
         """Return the entry for a node: by name, else by expression, else by type, else default."""
         own = self.own(name, operator)
         return self.default if own is None else own
 
-    def own(self, name: str, operator: str | None) -> Mapping[str, Any] | None:
+    def own(self, name: str, operator: str | None) -> Table | None:
         """Return the entry whose key selects a node, None where only the default is left."""
         for selector in self.by:
             for key, entry in self.entries.items():
@@ -106,7 +106,7 @@ def _matches(selector: str, key: str, name: str, operator: str | None) -> bool:
         raise ConfigError(f"configuration: {key!r} is no expression: {error}") from error
 
 
-def _entry(key: str, value: object) -> Mapping[str, Any]:
+def _entry(key: str, value: object) -> Mapping[str, object]:
     if not isinstance(value, Mapping) or not isinstance(value.get("config"), Mapping):
         raise ConfigError(
             f"configuration: {key} is {value!r}; allowed: a table with a table `config`"
@@ -114,7 +114,7 @@ def _entry(key: str, value: object) -> Mapping[str, Any]:
     unknown = sorted(set(value) - {"config"})
     if unknown:
         raise ConfigError(f"configuration: {key} has no key {unknown[0]!r}; known: config")
-    entry: Mapping[str, Any] = value["config"]
+    entry: Mapping[str, object] = value["config"]
     return entry
 
 

@@ -7,12 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw._checks import check_keys
 from mase_hw._config_file import write_config
+from mase_hw._kinds import Record, Table
 from mase_hw._results import check_result, remove_results, result_file
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
@@ -57,8 +58,8 @@ class CompressionResult:
     """
 
     mg: MaseGraph
-    config: Mapping[str, Any] | None
-    rows: Sequence[Mapping[str, Any]]
+    config: Table | None
+    rows: Sequence[Table]
     test: Mapping[str, float]
     hardware: Mapping[str, float]
     folder: Path | None
@@ -109,15 +110,13 @@ class CompressionPipeline:
         self.parallelism = parallelism
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any]) -> CompressionPipeline:
+    def from_config(cls, config: Table) -> CompressionPipeline:
         """Return the pipeline of a configuration: `steps`, `seed`, `task` and `parallelism`.
 
         Raises:
             ConfigError: for an unknown key, and as the constructor.
         """
-        unknown = sorted(set(config) - set(TABLES))
-        if unknown:
-            raise ConfigError(f"pipeline has no {unknown[0]!r}; known: {', '.join(TABLES)}")
+        check_keys("pipeline", config, TABLES)
         seed = config.get("seed", 0)
         if not isinstance(seed, int) or isinstance(seed, bool):
             raise ConfigError(f"pipeline: seed is {seed!r}; allowed: a whole number")
@@ -180,7 +179,7 @@ class CompressionPipeline:
         identity: str,
         stem: Path | None,
         progress: Progress | None,
-    ) -> tuple[State, dict[str, Any]]:
+    ) -> tuple[State, Record]:
         """Return the state after a step: from its files when it was done before."""
         name, arguments = self.steps[number]
         done = None if stem is None else _load(stem, identity)
@@ -216,7 +215,7 @@ class CompressionPipeline:
         if state.config is not None:
             check_reproduces(mg, state.config, state.mg, _few(split))
         metric, labels = self.task.metric, split.test_labels
-        test: dict[str, Any] = {"metric": metric.name, "samples": len(labels)}
+        test: Record = {"metric": metric.name, "samples": len(labels)}
         for when, found in (("before", State(start)), ("after", state)):
             test[when] = _figure(found, split.test_inputs, labels, metric)
             error = metric.standard_error(test[when], counted(labels))
@@ -236,7 +235,7 @@ class CompressionPipeline:
         with result_file(folder / "model.mase") as made:
             result.mg.save(made)
         if result.config is not None:
-            tables: dict[str, Any] = {"quantize": result.config}
+            tables: Record = {"quantize": result.config}
             if self.parallelism:
                 tables["parallelism"] = self.parallelism
             write_config(folder / "config.toml", tables)
@@ -272,7 +271,7 @@ def _few(split: Split) -> Inputs:
     return take(split.validation_inputs, slice(CHECK_SAMPLES))
 
 
-def _row(name: str, state: State, split: Split, task: Task) -> dict[str, Any]:
+def _row(name: str, state: State, split: Split, task: Task) -> Record:
     """Return what is known of a state: its metric on validation samples, and storage."""
     metric, labels = task.metric, split.validation_labels
     value = _figure(state, split.validation_inputs, labels, metric)
@@ -292,7 +291,7 @@ def _row(name: str, state: State, split: Split, task: Task) -> dict[str, Any]:
     }
 
 
-def _scalars(info: Mapping[str, object]) -> dict[str, Any]:
+def _scalars(info: Mapping[str, object]) -> Record:
     return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
 
 
@@ -327,7 +326,7 @@ def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) ->
         path.unlink()
 
 
-def _load(stem: Path, identity: str) -> tuple[State, dict[str, Any]] | None:
+def _load(stem: Path, identity: str) -> tuple[State, Record] | None:
     path = stem.with_suffix(".json")
     try:
         entry = json.loads(path.read_text())

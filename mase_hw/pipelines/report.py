@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from mase_hw._drawing import bars, curves, save_figure, spans
+from mase_hw._kinds import Table
 from mase_hw._results import result_file
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
@@ -26,9 +27,7 @@ BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5
 
 
-def write_report(
-    folder: Path, description: Mapping[str, Any], mg: MaseGraph | None, inputs: Any
-) -> None:
+def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs: Any) -> None:
     """Write the report of a compression.
 
     Files: `steps.csv`, `report.json`, a figure of the task's metric such as `accuracy`; of a
@@ -77,7 +76,7 @@ def write_json(path: Path, content: object) -> Path:
     return path
 
 
-def _finite(content: object) -> Any:
+def _finite(content: object) -> object:
     if isinstance(content, float) and not math.isfinite(content):
         return str(content)
     if isinstance(content, Mapping):
@@ -87,7 +86,7 @@ def _finite(content: object) -> Any:
     return content
 
 
-def _flat(layer: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(layer: Table) -> dict[str, object]:
     rest = {key: value for key, value in layer.items() if key not in ("formats", "saturated")}
     rest |= {f"format_{name}": text for name, text in layer["formats"].items()}
     return rest | {f"saturated_{name}": share for name, share in layer["saturated"].items()}
@@ -97,7 +96,7 @@ def _height(rows: int) -> float:
     return max(LEAST_INCHES, 1.2 + ROW_INCHES * rows)
 
 
-def _draw_noise(folder: Path, layers: Sequence[Mapping[str, Any]]) -> None:
+def _draw_noise(folder: Path, layers: Sequence[Table]) -> None:
     def decibels(key: str) -> dict[str, float]:
         # What lost nothing has no bar.
         return {layer["name"]: layer[key] if math.isfinite(layer[key]) else 0.0 for layer in layers}

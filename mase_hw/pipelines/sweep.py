@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw._drawing import curves, save_figure
+from mase_hw._kinds import Table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -35,7 +36,7 @@ class SweepResult:
             for every point, as `CompressionPipeline` writes it.
     """
 
-    rows: Sequence[Mapping[str, Any]]
+    rows: Sequence[Mapping[str, object]]
     folder: Path
 
 
@@ -82,7 +83,7 @@ def sweep(
 
 def _measure(
     pipeline: CompressionPipeline, mg: MaseGraph, split: Split, folder: Path
-) -> dict[str, Any]:
+) -> dict[str, object]:
     try:
         result = pipeline(mg, split, output=folder)
     except MaseError as error:
@@ -97,7 +98,7 @@ def _measure(
     return {**last, **untrained, **result.hardware, "folder": folder.name}
 
 
-def _grid(config: Mapping[str, object]) -> dict[str, list[Any]]:
+def _grid(config: Mapping[str, object]) -> dict[str, list[object]]:
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
@@ -107,7 +108,7 @@ def _grid(config: Mapping[str, object]) -> dict[str, list[Any]]:
     return {str(key): list(values) for key, values in table.items()}
 
 
-def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, Any]:
+def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
     """Return the configuration at a point of the grid."""
     found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
@@ -140,12 +141,12 @@ def _safe(name: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
-def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], name: str) -> None:
+def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Table], name: str) -> None:
     """Draw a metric against the first key, one curve for every value of the others.
 
     What is trained in its number formats has a second curve, of the formats alone.
     """
-    series: dict[str, list[tuple[Any, float, float]]] = defaultdict(list)
+    series: dict[str, list[tuple[object, float, float]]] = defaultdict(list)
     trained = any(f"{name}{UNTRAINED}" in row for row in rows)
     curves_of = {name: "QAT", f"{name}{UNTRAINED}": "PTQ"} if trained else {name: ""}
     for row in rows:

@@ -14,13 +14,17 @@ if TYPE_CHECKING:
 
 
 DATA = "right data"
-PROVED, SIMULATED = "proved", "simulated only"
+PROVED, COMPARED, SIMULATED = "proved", "compared for all inputs", "simulated only"
+# Verdicts of what does not hold, or of what nothing is known of any more.
+FAILED: tuple[Status, ...] = ("refuted", "vacuous", "unlike")
 # From the worst to the best.
 _SAID: dict[Status, str] = {
     "refuted": "fails",
     "vacuous": "fails",
+    "unlike": "fails",
     "bounded": "inconclusive",
     "simulated": SIMULATED,
+    "compared": COMPARED,
     "proved": PROVED,
     "ordered": PROVED,
     "reached": PROVED,
@@ -62,6 +66,8 @@ class ProofRow:
             "refuted": f"fails after {cycles}",
             "reached": f"happens after {cycles}",
             "vacuous": "never happens: what is proved says nothing",
+            "compared": "compared for all inputs of small instances",
+            "unlike": "fails: not the module that was compared for all inputs",
             "simulated": "simulated only",
             "ordered": "follows from the cells: all transfers can be ordered",
         }
@@ -91,13 +97,14 @@ class ProofReport:
     @property
     def refuted(self) -> Sequence[ProofRow]:
         """Properties that do not hold, or say nothing."""
-        return [row for row in self.rows if row.verdict.status in ("refuted", "vacuous")]
+        return [row for row in self.rows if row.verdict.status in FAILED]
 
     def cells(self) -> dict[str, tuple[str, str]]:
         """Return what is known of the control and of the data of every cell, by its name.
 
         Control is every claim but that of the data: nothing is lost, invented or late. Data is
-        proved, inconclusive, failed, or compared in simulations alone, the worst of all parameters.
+        proved, compared for all inputs, simulated, inconclusive or failed, the worst of all
+        parameters.
         """
         names = dict.fromkeys(row.cell for row in self.rows)
         found = {}
@@ -120,15 +127,16 @@ class ProofReport:
             f"{self.count('proved')} proved for all times",
             f"{self.count('bounded')} inconclusive",
             f"{len(self.refuted)} failed",
+            f"{self.count('compared')} compared for all inputs",
             f"{self.count('simulated')} simulated only",
             f"{self.count('reached')} covers reached",
         ]
         known = self.cells().values()
         whole = [sum(found[side] == PROVED for found in known) for side in (0, 1)]
-        simulated = sum(data == SIMULATED for _, data in known)
+        said = [sum(data == word for _, data in known) for word in (COMPARED, SIMULATED)]
         parts += [
-            f"of {len(known)} cells control proved of {whole[0]}, data proved of {whole[1]} and "
-            f"simulated only of {simulated}"
+            f"of {len(known)} cells control proved of {whole[0]}, data proved of {whole[1]}, "
+            f"compared for all inputs of {said[0]}, simulated only of {said[1]}"
         ]
         edited = f"; edited, and proved as it is: {', '.join(self.edited)}" if self.edited else ""
         return f"{', '.join(parts)}; {self.seconds:.0f} s{edited}"

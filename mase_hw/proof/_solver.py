@@ -48,7 +48,17 @@ LONG_SEARCH, LONG_SECONDS = 8, 120
 # Cycles that a search without a proof looks at.
 MOST_CYCLES = 1000
 
-Status = Literal["proved", "bounded", "refuted", "reached", "vacuous", "simulated", "ordered"]
+Status = Literal[
+    "proved",
+    "bounded",
+    "refuted",
+    "reached",
+    "vacuous",
+    "compared",
+    "unlike",
+    "simulated",
+    "ordered",
+]
 
 _PROVED = re.compile(r"Property proved|is trivially UNSAT|structurally unsat", re.IGNORECASE)
 _FAULT = re.compile(r"was asserted in frame (\d+)")
@@ -63,7 +73,8 @@ class Verdict:
     Attributes:
         status: `proved` for all times; `refuted` by a run of `depth` cycles; `bounded`: no run of
             `depth` cycles refutes it, and there was no time for more. Of what must happen:
-            `reached`, or `vacuous` where it never does. `simulated`: nothing to prove here.
+            `reached`, or `vacuous` where it never does. `compared` for all inputs of small
+            instances; `unlike` the module that was. `simulated`: nothing to prove here.
             `ordered`: all moves of an inference were put in an order.
         depth: cycles, the reset's included; of a proof, those that the search looked at.
         clauses: clauses of the invariant that proves it.

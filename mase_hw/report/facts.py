@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from mase_hw._kinds import Record
 from mase_hw._stages import stage
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.manifest import MANIFEST_FILE
@@ -111,7 +112,7 @@ class Facts:
         return self.comparison.is_exact and self.stalled.bit_exact
 
     @property
-    def numbers(self) -> dict[str, Any]:
+    def numbers(self) -> Record:
         """The figures of the summary, by what they are."""
         total = self.resources.total
         agreement = self.summary.agreement

@@ -7,6 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from mase_hw._kinds import Setting
 from mase_hw.search.objective import Samples
 from mase_hw.search.study import SearchResult, TrialResult, search
 
@@ -16,7 +17,7 @@ __all__ = ["Samples", "SearchResult", "TrialResult", "search"]
 class _Verb(ModuleType):
     """A module that can be called."""
 
-    def __call__(self, *args: Any, **options: Any) -> SearchResult:
+    def __call__(self, *args: Any, **options: Setting) -> SearchResult:
         return search(*args, **options)
 
 

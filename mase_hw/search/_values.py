@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 
 RANGE_KEYS = ("low", "high", "step")
@@ -122,7 +123,7 @@ class Condition:
         otherwise: the value when it does not count; None leaves the key out.
     """
 
-    when: Mapping[str, tuple[Any, ...]]
+    when: Mapping[str, tuple[object, ...]]
     then: Item
     otherwise: Value | None = None
 
@@ -178,7 +179,7 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
     return Condition(wanted, item, otherwise)
 
 
-def _tie(name: str, table: Mapping[str, Any]) -> Tie:
+def _tie(name: str, table: Table) -> Tie:
     if set(table) != {SAME_AS} or not isinstance(table[SAME_AS], str):
         raise ConfigError(f"space: {name} is {dict(table)!r}; same_as is a key, and alone")
     return Tie(table[SAME_AS])
@@ -198,7 +199,7 @@ def references_of(item: Any) -> set[str]:
     return {item.key} if isinstance(item, Tie) else set()
 
 
-def choices_of(value: Any) -> list[Any]:
+def choices_of(value: Any) -> list[object]:
     """Return what a value of a file may become, as far as a list or a constant says."""
     if isinstance(value, Mapping):
         value = value.get(CHOICES, ())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -150,7 +151,7 @@ class Measurement:
     """
 
     values: Mapping[str, float]
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     predictions: Tensor | None
     mg: MaseGraph
     quantized: MaseGraph
@@ -346,9 +347,9 @@ def check_emits(
     return reasons
 
 
-def _narrowed(config: Mapping[str, object]) -> dict[str, Any]:
+def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
     """Return a configuration of the same formats with widths of 8 bits at most."""
-    found: dict[str, Any] = {}
+    found: dict[str, object] = {}
     for key, item in config.items():
         if not isinstance(item, Mapping):
             found[key] = item
@@ -393,8 +394,7 @@ def runner(mg: MaseGraph) -> Callable[..., Tensor]:
         return rounded
     entries, output = [spec(node) for node in reference.inputs], reference.outputs[0]
 
-    def exact(*args: Tensor, **kwargs: Tensor) -> Tensor:
-        given = mg.batch_dims.inside(mg.bind(*args, **kwargs))
+    def computed(given: list[Tensor]) -> Tensor:
         codes = [
             entry.quantized.encode(item).reshape(-1, *entry.shape)
             for entry, item in zip(entries, given, strict=True)
@@ -402,7 +402,7 @@ def runner(mg: MaseGraph) -> Callable[..., Tensor]:
         found = spec(output).quantized.decode(reference(codes)[output.name])
         return found.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else found
 
-    return exact
+    return partial(mg.through, computed)
 
 
 def score(mg: MaseGraph, inputs: Inputs) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
@@ -51,7 +51,7 @@ def sampler_factory(
 
     title, fresh = SAMPLERS[name]
     cls = getattr(optuna.samplers, title)
-    given: dict[str, Any] = dict(options)
+    given: dict[str, object] = dict(options)
     if name == "grid":
         given["search_space"] = space.grid()
     if title in QUIET:

@@ -23,6 +23,8 @@ from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._checks import check_bool
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -64,7 +66,7 @@ class Space:
     """
 
     quantize: Mapping[str, Mapping[str, Item]]
-    default: Mapping[str, Any]
+    default: Table
     parallelism: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]]
     prune: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]] = field(
         default_factory=dict
@@ -185,11 +187,9 @@ class Space:
         groups += [(general, rest)] if general and rest else []
         return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
 
-    def propose(
-        self, trial: Proposer, skipped: Collection[str] = ()
-    ) -> tuple[dict[str, Any], dict[str, Any]]:
+    def propose(self, trial: Proposer, skipped: Collection[str] = ()) -> tuple[Record, Record]:
         """Return the configuration of number formats and the parallelism of a trial."""
-        config: dict[str, Any] = {"by": "name", "default": {"config": dict(self.default)}}
+        config: Record = {"by": "name", "default": {"config": dict(self.default)}}
         proposal = _Proposal(self, trial)
         for name in self.quantize:
             if name not in skipped:
@@ -285,10 +285,7 @@ def _without_shared(table: object) -> tuple[Any, set[str]]:
     found, shared = dict(table), set()
     for key, entry in table.items():
         if isinstance(entry, Mapping) and SHARED in entry:
-            if not isinstance(entry[SHARED], bool):
-                raise ConfigError(
-                    f"space: shared of {key} is {entry[SHARED]!r}; allowed: true, false"
-                )
+            check_bool(f"space: shared of {key}", entry[SHARED])
             shared |= {key} if entry[SHARED] else set()
             found[key] = {name: value for name, value in entry.items() if name != SHARED}
     return found, shared
@@ -350,9 +347,9 @@ def _proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[s
     return {key: _value(item, trial) for key, item in entry.items()}
 
 
-def _parallelism(tiles: object, names: list[str], absent: list[str]) -> dict[str, Any]:
+def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
     table = tiles if isinstance(tiles, Mapping) and "low" not in tiles else {"default": tiles}
-    found: dict[str, Any] = {}
+    found: Record = {}
     for name, value in table.items():
         where = f"parallelism.{name}"
         if name == "default":
@@ -368,10 +365,10 @@ def _parallelism(tiles: object, names: list[str], absent: list[str]) -> dict[str
     return found
 
 
-def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> dict[str, Any]:
+def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record:
     if not isinstance(table, Mapping):
         raise ConfigError(f"space: prune is {table!r}; allowed: a table such as sparsity")
-    found: dict[str, Any] = {}
+    found: Record = {}
     for key, value in table.items():
         where = f"prune.{key}"
         if key in ARGUMENTS:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch.fx import Node
 
 from mase_hw._config_file import read_formats
+from mase_hw._kinds import Table
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -29,7 +30,7 @@ NARROWER, LEAST = 2, 2
 WIDTH, FRACTION = "_width", "_frac_width"
 
 
-def with_start(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def with_start(config: Table) -> Mapping[str, object]:
     """Return a configuration whose `start` is read, and which has a space of formats around it.
 
     Raises:
@@ -46,7 +47,7 @@ def with_start(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**config, "start": known, "space": space}
 
 
-def begin(study: Study, mg: MaseGraph, space: Space, config: Mapping[str, Any]) -> None:
+def begin(study: Study, mg: MaseGraph, space: Space, config: Table) -> None:
     """Let a study without trials begin with number formats, where a search has a `start`.
 
     Args:
@@ -61,7 +62,7 @@ def begin(study: Study, mg: MaseGraph, space: Space, config: Mapping[str, Any]) 
         study.enqueue_trial(first_parameters(graph, space, start))
 
 
-def around(start: Mapping[str, Any]) -> dict[str, Any]:
+def around(start: Table) -> dict[str, object]:
     """Return the space of formats around a configuration."""
     return {
         key: {**entry, "config": _narrower(entry["config"])}
@@ -71,8 +72,8 @@ def around(start: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _narrower(entry: Mapping[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _narrower(entry: Table) -> dict[str, object]:
+    found: dict[str, object] = {}
     for key, value in entry.items():
         if key.endswith(FRACTION):
             continue
@@ -81,7 +82,7 @@ def _narrower(entry: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def first_parameters(mg: MaseGraph, space: Space, start: Mapping[str, Any]) -> dict[str, Value]:
+def first_parameters(mg: MaseGraph, space: Space, start: Table) -> dict[str, Value]:
     """Return what the first trial proposes, by dimension; what the start does not say is left out.
 
     Args:
@@ -105,7 +106,7 @@ def first_parameters(mg: MaseGraph, space: Space, start: Mapping[str, Any]) -> d
     return found
 
 
-def _nearest(dimension: Dimension, wanted: Any) -> Value | None:
+def _nearest(dimension: Dimension, wanted: object) -> Value | None:
     """Return the value of a dimension that is nearest to one; None where none is comparable."""
     values = dimension.values
     if values is not None and wanted in values:

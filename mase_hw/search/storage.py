@@ -11,13 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from sqlite3 import Connection
+from typing import TYPE_CHECKING
 
 from mase_hw.errors import SearchError
 
 if TYPE_CHECKING:
     from optuna import Study
+    from optuna.storages import RDBStorage
     from optuna.trial import FrozenTrial
+    from sqlalchemy.engine import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +74,7 @@ class Store:
                 )
         return study
 
-    def _storage(self) -> Any:
+    def _storage(self) -> RDBStorage:
         import optuna
 
         sqlite = self.url.startswith("sqlite")
@@ -99,7 +102,7 @@ class Store:
         return storage
 
 
-def _write_ahead(engine: Any) -> None:
+def _write_ahead(engine: Engine) -> None:
     """Let SQLite write to a log, without a flush of the disk at each of a trial's transactions.
 
     What the operating system was told is kept when a worker dies. The log wants all workers on one
@@ -108,7 +111,7 @@ def _write_ahead(engine: Any) -> None:
     from sqlalchemy import event
 
     @event.listens_for(engine, "connect")
-    def connected(connection: Any, record: Any) -> None:
+    def connected(connection: Connection, record: object) -> None:
         connection.execute("PRAGMA synchronous = NORMAL")
 
     with engine.connect() as connection:

@@ -54,10 +54,10 @@ class TrialResult:
 
     number: int
     metrics: Mapping[str, float]
-    config: Mapping[str, Any]
-    parallelism: Mapping[str, Any]
+    config: Mapping[str, object]
+    parallelism: Mapping[str, object]
     predictions: str
-    parameters: Mapping[str, Any]
+    parameters: Mapping[str, object]
     without_hardware: Sequence[str] = ()
 
     @classmethod
@@ -68,7 +68,7 @@ class TrialResult:
 
     def write(self, path: Path) -> Path:
         """Write the file that `emit-verilog --config` takes."""
-        tables: dict[str, Any] = {"quantize": self.config}
+        tables: dict[str, object] = {"quantize": self.config}
         if self.parallelism:
             tables["parallelism"] = self.parallelism
         return write_config(path, tables)

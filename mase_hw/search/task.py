@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from mase_hw._checks import check_bool, check_keys
+from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -36,7 +38,9 @@ from mase_hw.training import TASKS, Trainer, task_of
 from mase_hw.training import Task as TrainingTask
 
 if TYPE_CHECKING:
-    from optuna.trial import FrozenTrial
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.trial import FrozenTrial, Trial
 
 Progress = Callable[[int, int], None]
 Objective = Callable[[MaseGraph, Any], float | Sequence[float]]
@@ -80,7 +84,7 @@ class Task:
 
     mg: MaseGraph
     samples: Samples
-    config: Mapping[str, Any]
+    config: Table
     builder: str | Callable[..., Any] | None = None
     own: Objective | None = None
     own_directions: tuple[str, ...] = ("maximize",)
@@ -111,9 +115,7 @@ class Task:
             object.__setattr__(self, "_candidate", evaluator.prepare(graph))
 
     def _check_tables(self) -> None:
-        unknown = sorted(set(self.config) - set(TABLES))
-        if unknown:
-            raise ConfigError(f"search has no {unknown[0]!r}; {nearest(unknown[0], TABLES)}")
+        check_keys("search", self.config, TABLES)
         if self.own is not None and "objectives" in self.config:
             raise ConfigError("search: give objectives in the configuration, or one of your own")
         for direction in self.own_directions if self.own is not None else ():
@@ -201,7 +203,7 @@ class Task:
             return min(asked, points)
         return asked
 
-    def sampler(self) -> Callable[[int], Any]:
+    def sampler(self) -> Callable[[int], BaseSampler]:
         """Return the function from the number of trials to the sampler of the next."""
         return sampler_factory(
             str(self.config.get("sampler", "tpe")),
@@ -210,7 +212,7 @@ class Task:
             self.config.get("sampler_options", {}),
         )
 
-    def pruner(self) -> Any:
+    def pruner(self) -> BasePruner:
         """Return what ends trials early."""
         figure = self._task.metric.name
         if self._prunes and self.own is None and self.objectives != (figure,):
@@ -225,7 +227,7 @@ class Task:
     def _prunes(self) -> bool:
         return bool(self.config.get("pruner", "nop") != "nop")
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> Record:
         """Return what makes this search the same as another, number of trials and sampler aside."""
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
@@ -246,7 +248,7 @@ class Task:
         known |= {key: dict(value) for key, value in trained.items() if value is not None}
         return known | ({"task": self._task.name} if "task" in self.config else {})
 
-    def run_trial(self, trial: Any) -> tuple[float, ...]:
+    def run_trial(self, trial: Trial) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
         import optuna
 
@@ -299,9 +301,7 @@ class Task:
             )
         return dict(zip(self.objectives, values, strict=True))
 
-    def measure(
-        self, trial: Proposer, report: Report | None = None
-    ) -> tuple[Measurement, dict[str, Any]]:
+    def measure(self, trial: Proposer, report: Report | None = None) -> tuple[Measurement, Record]:
         """Return what a trial's proposals give, and their parallelism."""
         if self._candidate is not None:
             config, parallelism = self.space.propose(trial)
@@ -343,13 +343,10 @@ class Task:
             raise ConfigError(
                 f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
             )
-        for key in table:
-            if key not in legal:
-                raise ConfigError(f"search: {name} has no {key!r}; {nearest(key, legal)}")
+        check_keys(f"search: {name}", table, legal)
         options = dict(table)
         learns = options.pop("learn_steps", False)
-        if not isinstance(learns, bool):
-            raise ConfigError(f"search: learn_steps is {learns!r}; allowed: true, false")
+        check_bool("search: learn_steps", learns)
         return Trainer(**options), learns
 
 

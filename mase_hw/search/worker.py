@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mase_hw._cache import remove_abandoned, scratch_folder
 from mase_hw._processes import tool_group
@@ -21,7 +21,7 @@ from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
 from mase_hw.search.task import Progress, Task, finished, load_samples, save_samples
 
 if TYPE_CHECKING:
-    from optuna import Study
+    from optuna import Study, Trial
 
 POLL_SECONDS = 0.2
 # Of temporary folders.
@@ -73,7 +73,7 @@ def run_trials(task: Task, study: Study, lock: Lock, progress: Progress | None =
     sampler, total = task.sampler(), task.trials
     study.pruner = task.pruner()
 
-    def objective(trial: Any) -> tuple[float, ...]:
+    def objective(trial: Trial) -> tuple[float, ...]:
         trial.set_user_attr(WORKER, this_worker())
         lock.give()
         return task.run_trial(trial)

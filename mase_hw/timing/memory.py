@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import numpy as np
 
+from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Replay, Steps
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
@@ -130,7 +130,7 @@ class ExternalMemory:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> ExternalMemory:
+    def from_dict(cls, entry: Table) -> ExternalMemory:
         """Read what `to_dict` wrote."""
         regions = tuple(Region(**item) for item in entry["regions"])
         return cls(MemoryPort(**entry["options"]), regions)

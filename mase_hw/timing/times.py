@@ -76,7 +76,6 @@ class ExactTimes(Times):
         self._stages: dict[Node, NodeStages] = {}
 
     def places(self, beats: int) -> Cycles:
-        """Return all of them."""
         return np.arange(beats)
 
     def run(self, node: Node, arrivals: Arrivals, departures: Cycles | None = None) -> NodeTimes:

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
 from mase_hw.errors import DataError
-from mase_hw.training.inputs import Inputs, take, tensors
+from mase_hw.training.inputs import Inputs, read_tensor, take, tensors
 
 LABELS = ("labels", "label")
 
@@ -26,7 +27,7 @@ class Batch:
     """
 
     args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Table = field(default_factory=dict)
     labels: Tensor | None = None
 
     @classmethod
@@ -68,15 +69,19 @@ def read_batch(item: object) -> Batch:
     if isinstance(item, Batch):
         return item
     if isinstance(item, Mapping):
-        values = {str(name): _tensor(value) for name, value in item.items() if value is not None}
+        values = {
+            str(name): read_tensor(value) for name, value in item.items() if value is not None
+        }
         labels = next((values.pop(name) for name in LABELS if name in values), None)
         return Batch((), values, labels)
     if isinstance(item, tuple | list) and len(item) == 2:
         inputs, labels = item
         if isinstance(inputs, Mapping):
-            return Batch((), {str(k): _tensor(v) for k, v in inputs.items()}, _tensor(labels))
+            return Batch(
+                (), {str(k): read_tensor(v) for k, v in inputs.items()}, read_tensor(labels)
+            )
         args = inputs if isinstance(inputs, tuple | list) else (inputs,)
-        return Batch(tuple(_tensor(value) for value in args), {}, _tensor(labels))
+        return Batch(tuple(read_tensor(value) for value in args), {}, read_tensor(labels))
     if isinstance(item, Tensor):
         return Batch((item,))
     raise DataError(
@@ -139,14 +144,5 @@ def device_of(module: object) -> torch.device | None:
     return state[0].device if state else None
 
 
-def _moved(value: object, device: torch.device | None) -> Any:
+def _moved(value: object, device: torch.device | None) -> object:
     return value.to(device) if isinstance(value, Tensor) and device is not None else value
-
-
-def _tensor(value: object) -> Any:
-    if isinstance(value, Tensor):
-        return value
-    try:
-        return torch.as_tensor(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"a batch holds a {type(value).__name__}, no tensor: {error}") from error

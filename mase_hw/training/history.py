@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from mase_hw._kinds import Table
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class History:
         }
 
     @classmethod
-    def from_dict(cls, entry: Mapping[str, Any]) -> History:
+    def from_dict(cls, entry: Table) -> History:
         """Return what `to_dict` described."""
         return cls([Epoch(**item) for item in entry["epochs"]], entry["metric"], entry["best"])
 

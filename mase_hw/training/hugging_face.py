@@ -11,11 +11,12 @@ from typing import Any
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
+from mase_hw._kinds import Setting
 from mase_hw.errors import ConfigError
 from mase_hw.training.batches import Batch
 from mase_hw.training.history import Epoch, History
 from mase_hw.training.inputs import Inputs, take
-from mase_hw.training.loop import Progress, check_samples, evaluate, loss_of, mean_loss
+from mase_hw.training.loop import Progress, Recipe, check_samples, evaluate, loss_of, mean_loss
 from mase_hw.training.tasks import Task, task_of
 
 
@@ -32,41 +33,15 @@ class _WithLoss(nn.Module):
 
 
 @dataclass(frozen=True)
-class TransformersTrainer:
+class TransformersTrainer(Recipe):
     """AdamW with a linearly falling rate, as transformers does it by default.
 
     It takes what `mase_hw.training.Trainer` takes, and trains in place likewise.
-
-    Attributes:
-        epochs: passes over the samples.
-        learning_rate: at the start.
-        batch_size: samples of a step.
-        seed: of the order of the samples.
-        progress: called with (epochs done, epochs).
-        checkpoint: folder of that library's checkpoints, one an epoch; training goes on from the
-            last one.
-        task: as `Trainer` has it.
-
-    Raises:
-        ConfigError: when a number is out of range.
     """
 
     epochs: int = 3
     learning_rate: float = 5e-5
     batch_size: int = 32
-    seed: int = 0
-    progress: Progress | None = None
-    checkpoint: Path | None = None
-    task: str | Task = "classification"
-
-    def __post_init__(self) -> None:
-        for name, low in (("epochs", 0), ("batch_size", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
-        if not self.learning_rate > 0:
-            raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
-        task_of(self.task)
 
     def fit(
         self,
@@ -144,7 +119,7 @@ class _Samples:
     def __len__(self) -> int:
         return len(self._labels)
 
-    def __getitem__(self, index: int) -> dict[str, Any]:
+    def __getitem__(self, index: int) -> dict[str, object]:
         return {"inputs": take(self._inputs, index), "labels": self._labels[index]}
 
 
@@ -199,7 +174,7 @@ def _callback(watch: _Watch) -> Any:
     class Advance(transformers.TrainerCallback):
         """Looks at every epoch."""
 
-        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Setting) -> None:
             """Keep the weights of the epoch if they are the best so far."""
             watch.finish(round(state.epoch))
 

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from mase_hw._checks import check_integer
 from mase_hw._results import whole_file
 from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph
@@ -32,8 +33,8 @@ EVALUATION_BATCH = 1024
 
 
 @dataclass(frozen=True)
-class Trainer:
-    """A recipe: Adam (Kingma & Ba 2015, arXiv:1412.6980), its rate annealed to zero by a cosine.
+class Recipe:
+    """How a model is trained.
 
     Attributes:
         epochs: passes over the samples.
@@ -41,18 +42,13 @@ class Trainer:
         batch_size: samples of a step.
         seed: of the order of the samples, and of what chance decides in the model.
         progress: called with (epochs done, epochs).
-        checkpoint: file that holds the state after every epoch; training goes on from it.
+        checkpoint: file, or folder, that holds the state after every epoch; training goes on from
+            it.
         task: loss and metric: `classification`, `regression`, `language_modeling`,
             `masked_language_modeling`, or a `Task`.
 
     Raises:
         ConfigError: when a number is out of range.
-
-    Examples:
-        >>> model = nn.Linear(2, 2)
-        >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
-        >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
-        3
     """
 
     epochs: int = 10
@@ -65,12 +61,22 @@ class Trainer:
 
     def __post_init__(self) -> None:
         for name, low in (("epochs", 0), ("batch_size", 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < low:
-                raise ConfigError(f"training: {name} is {value!r}; allowed: a number from {low}")
+            check_integer(f"training: {name}", getattr(self, name), low)
         if not self.learning_rate > 0:
             raise ConfigError(f"training: learning_rate is {self.learning_rate!r}; allowed: > 0")
         task_of(self.task)
+
+
+@dataclass(frozen=True)
+class Trainer(Recipe):
+    """A recipe: Adam (Kingma & Ba 2015, arXiv:1412.6980), its rate annealed to zero by a cosine.
+
+    Examples:
+        >>> model = nn.Linear(2, 2)
+        >>> inputs, labels = torch.randn(8, 2), torch.tensor([0, 1] * 4)
+        >>> len(Trainer(epochs=3).fit(model, inputs, labels).epochs)
+        3
+    """
 
     def fit(
         self,
@@ -158,7 +164,7 @@ class Trainer:
         return total / count, losses
 
 
-def mean_loss(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> float:
+def mean_loss(module: nn.Module, data: object, labels: Tensor | None, task: Task) -> float:
     """Return the mean loss of samples, in evaluation mode."""
     total, count = 0.0, 0
     with torch.no_grad(), _mode(module, training=False):
@@ -215,7 +221,13 @@ def takes_labels(module: Any) -> bool:
 class _Progressed:
     """What is carried from epoch to epoch, and kept in a checkpoint."""
 
-    def __init__(self, module: nn.Module, optimizer: Any, schedule: Any, metric: Metric) -> None:
+    def __init__(
+        self,
+        module: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        schedule: torch.optim.lr_scheduler.LRScheduler,
+        metric: Metric,
+    ) -> None:
         self._module, self._optimizer, self._schedule = module, optimizer, schedule
         self._metric = metric
         self._best: tuple[int, dict[str, Tensor]] | None = None
@@ -327,7 +339,7 @@ def _fixed_rows(module: Any) -> int | None:
     return batch_size(module.example_inputs)
 
 
-def _outputs(module: Any, batch: Batch) -> Any:
+def _outputs(module: object, batch: Batch) -> object:
     """Return a model's outputs; it is given labels where it has an input for them."""
     if batch.labels is not None and takes_labels(module):
         batch = Batch(batch.args, {**batch.kwargs, "labels": batch.labels}, batch.labels)
@@ -344,8 +356,8 @@ def _shapes(batch: Batch) -> str:
 
 
 def evaluate(
-    module: Any,
-    data: Any,
+    module: object,
+    data: object,
     labels: Tensor | None = None,
     metric: str | Metric | Callable[[Tensor, Tensor], float] = "accuracy",
 ) -> float:
@@ -408,7 +420,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> float:
     return float((scores.reshape(len(labels), -1).argmax(dim=1) == labels).double().mean())
 
 
-def _pair(validation: Any) -> tuple[Any, Tensor | None]:
+def _pair(validation: Any) -> tuple[object, Tensor | None]:
     pair = isinstance(validation, tuple) and len(validation) == 2
     if pair and isinstance(validation[1], Tensor):
         return read_inputs(validation[0]), validation[1]
@@ -421,7 +433,7 @@ def _count(samples: Any) -> int:
 
 
 @contextlib.contextmanager
-def _mode(module: Any, *, training: bool) -> Iterator[None]:
+def _mode(module: object, *, training: bool) -> Iterator[None]:
     """Put a module into a mode, and restore the mode of each of its parts."""
     if not isinstance(module, nn.Module):
         yield

@@ -113,7 +113,7 @@ class Log:
 
     beats: list[bytes] = field(default_factory=list)
     cycles: list[int] = field(default_factory=list)
-    violations: list[dict[str, Any]] = field(default_factory=list)
+    violations: list[dict[str, object]] = field(default_factory=list)
 
     def violate(self, port: str, rule: str, cycle: int) -> None:
         """Keep a broken rule."""

@@ -56,7 +56,7 @@ _BART = {
     "eos_token_id": 2,
     "decoder_start_token_id": 2,
 }
-ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
+ARCHITECTURES: Mapping[str, Mapping[str, object]] = {
     "BertForSequenceClassification": _TEXT,
     "BertForMaskedLM": _TEXT,
     "DistilBertForSequenceClassification": {

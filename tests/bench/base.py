@@ -46,6 +46,10 @@ class Benchmark(ABC):
         """
         raise ConfigError(f"the figures of {self.name!r} are measured together, not {names[0]!r}")
 
+    def parts(self) -> Sequence[str]:
+        """Return names that `only` takes, which together are the whole group; or none."""
+        return ()
+
     def sampled(self, samples: int) -> Benchmark:
         """Return the benchmark with a sample of this size.
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
+
+from mase_hw._kinds import Record, Table
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,9 +32,9 @@ EXAMPLES = 64
 SEED = 0
 
 
-def fixed(width: int, fraction: int | None = None, out: int | None = None) -> dict[str, Any]:
+def fixed(width: int, fraction: int | None = None, out: int | None = None) -> Record:
     """Return the entry of a fixed-point format; the result's has its half behind the point."""
-    entry: dict[str, Any] = {"name": "fixed", "data_in_width": width, "weight_width": width}
+    entry: Record = {"name": "fixed", "data_in_width": width, "weight_width": width}
     if fraction is not None:
         entry["data_in_frac_width"] = fraction
     return entry | ({"data_out_width": out, "data_out_frac_width": out // 2} if out else {})
@@ -65,8 +67,8 @@ class Unit:
     build: Callable[[], nn.Module]
     shapes: Sequence[tuple[int, ...]] = (VECTOR,)
     bar_mhz: float | None = OTHER_MHZ
-    entry: Mapping[str, Any] = field(default_factory=partial(fixed, 8))
-    options: Mapping[str, Any] = field(default_factory=lambda: {"parallelism": 8})
+    entry: Table = field(default_factory=partial(fixed, 8))
+    options: Table = field(default_factory=lambda: {"parallelism": 8})
 
     def emit(self, folder: Path) -> Project:
         """Write the project."""
@@ -88,7 +90,7 @@ class Unit:
         )
 
     @property
-    def _config(self) -> dict[str, Any]:
+    def _config(self) -> Record:
         return {"by": "type", "default": {"config": dict(self.entry)}}
 
     def _module(self) -> tuple[nn.Module, tuple[Tensor, ...]]:

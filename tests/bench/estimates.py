@@ -9,7 +9,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mase_hw.cells import Cell
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PARALLELISM = 3
 BATCH = 2
 # Formats that operators get in turn; those that an operator lacks are passed over.
-FORMATS: Sequence[Mapping[str, Any]] = (
+FORMATS: Sequence[Mapping[str, object]] = (
     {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8},
     {"name": "mxint", "data_in_block_size": 6, "weight_block_size": 6, "bias_block_size": 6},
     {"name": "fp8_e4m3"},

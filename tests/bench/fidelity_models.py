@@ -6,18 +6,19 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from mase_hw._kinds import Record, Setting
 
 EXAMPLES = 64
 FILLS = (-1e4, -1e9, torch.finfo(torch.float32).min, -math.inf)
 TRAINED_DECADES = 1.2
 
 
-def entry(bits: int, **others: Any) -> dict[str, Any]:
+def entry(bits: int, **others: Setting) -> Record:
     """Return the configuration of fixed point of a width everywhere, and of nodes by name."""
     widths = {f"{operand}_width": bits for operand in ("data_in", "weight", "bias")}
     config = {"by": ["name", "type"], "default": {"config": {"name": "fixed", **widths}}}
@@ -39,7 +40,7 @@ class Case:
     name: str
     model: nn.Module
     inputs: tuple[Tensor, ...]
-    config: Mapping[str, Any] = field(default_factory=lambda: entry(16))
+    config: Mapping[str, object] = field(default_factory=lambda: entry(16))
     outputs: Sequence[int] = (0,)
 
 

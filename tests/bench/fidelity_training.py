@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._kinds import Record
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.errors import ConfigError
 from mase_hw.formats import formats
@@ -27,7 +27,7 @@ from tests.bench.loss_heads import head_cases
 
 BATCHES = (1, 3, 8, 50, 200)
 _EIGHT = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-CONFIGS: Mapping[str, Mapping[str, Any]] = {
+CONFIGS: Mapping[str, Mapping[str, object]] = {
     "empty": {},
     "8 bits": {"default": {"config": _EIGHT}},
     "by type": {
@@ -38,7 +38,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def loss_error(case: LossCase, configs: Iterable[Mapping[str, Any]] = CONFIGS.values()) -> float:
+def loss_error(case: LossCase, configs: Iterable[Mapping[str, object]] = CONFIGS.values()) -> float:
     """Return how far quantised graphs' losses are from those of their results, relatively.
 
     Batches are others than the one of three rows that is captured and shows ranges.
@@ -52,7 +52,7 @@ def loss_error(case: LossCase, configs: Iterable[Mapping[str, Any]] = CONFIGS.va
     )
 
 
-def _error(results: Mapping[str, Any], case: LossCase, batch: Mapping[str, Tensor]) -> float:
+def _error(results: Mapping[str, Tensor], case: LossCase, batch: Mapping[str, Tensor]) -> float:
     with torch.no_grad():
         found, wanted = results["loss"].double(), case.loss(results, dict(batch)).double()
     # Where a loss is zero, as that of rows by themselves may be, it has to be zero.
@@ -86,7 +86,7 @@ class _Network(nn.Module):
         return found
 
 
-def _config(word: str) -> dict[str, Any]:
+def _config(word: str) -> Record:
     entry = {"name": word}
     return {"default": {"config": {"name": "none"}}, "linear": {"config": entry}}
 
@@ -101,7 +101,7 @@ def _captured(seed: int) -> tuple[MaseGraph, Tensor]:
     return canonicalize(trace(model, x[:16])), x
 
 
-def _calibrated(mg: MaseGraph, x: Tensor, word: str) -> tuple[MaseGraph, Mapping[str, Any]]:
+def _calibrated(mg: MaseGraph, x: Tensor, word: str) -> tuple[MaseGraph, Mapping[str, object]]:
     arguments = {"config": _config(word), "data": [x], "observer": "mse"}
     config = calibrate_analysis_pass(mg, arguments)[1]["config"]
     return quantize(mg, config), config

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
@@ -34,8 +34,8 @@ class FitDesign:
 
     build: Callable[[], nn.Module]
     shapes: Sequence[tuple[int, ...]]
-    entry: Mapping[str, Any] = field(default_factory=dict)
-    parallelism: int | Mapping[str, Any] = 2
+    entry: Mapping[str, object] = field(default_factory=dict)
+    parallelism: int | Mapping[str, object] = 2
     numbers: int = 0
 
     def cells(self) -> Iterator[Cell]:
@@ -61,7 +61,7 @@ class FitDesign:
         return torch.randn(EXAMPLES, *shape)
 
 
-def _fixed(data: int, weight: int, fraction: int, out: int) -> dict[str, Any]:
+def _fixed(data: int, weight: int, fraction: int, out: int) -> dict[str, object]:
     """Return a fixed-point format of these widths."""
     return {
         "name": "fixed",

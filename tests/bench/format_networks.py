@@ -5,8 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from tests.bench.base import Row
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 NETWORKS = ("mnist-lenet", "fashion-resnet8")
 # What figures are compared with.
-REFERENCE: Mapping[str, Any] = {
+REFERENCE: Mapping[str, object] = {
     "name": "fixed",
     "data_in_width": 8,
     "weight_width": 8,
@@ -30,7 +31,7 @@ MULTIPLIERS = 64
 SAMPLES, QUICK_SAMPLES, SIMULATED, STALL = 1000, 200, 4, 0.3
 
 
-def _blocks(name: str, **fields: Any) -> dict[str, Any]:
+def _blocks(name: str, **fields: object) -> Record:
     """Return the configuration of a block format; blocks lie along channels or features."""
     given = {"block_size": 16, **fields}
     return {
@@ -45,7 +46,7 @@ def _blocks(name: str, **fields: Any) -> dict[str, Any]:
 
 # By the name of the row: the configuration, and whether its accuracy has a bar. Sums over pixels
 # are exact, for which scales have five bits, and those of minifloats four.
-FORMATS: Mapping[str, tuple[dict[str, Any], bool]] = {
+FORMATS: Mapping[str, tuple[dict[str, object], bool]] = {
     "MXINT8": (_blocks("mxint", width=8, exponent_width=5), True),
     "MXINT4": (_blocks("mxint", width=4, exponent_width=5), False),
     "FP8 E4M3": ({"name": "fp8_e4m3"}, True),
@@ -95,7 +96,7 @@ def _rows(
         yield Row(f"{what}: accuracy", _share(accuracy, quick), bar, near if bar else None)
 
 
-def _emitted(trained: Trained, entry: Mapping[str, Any], folder: Path) -> Project:
+def _emitted(trained: Trained, entry: Mapping[str, object], folder: Path) -> Project:
     """Return a network in a format; every tensor between its ports has it."""
     from mase_hw.api import emit_verilog
     from mase_hw.emit.flow import quantize

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Table
 from mase_hw.errors import MaseError
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def module_samples() -> Iterator[tuple[str, list[Sample]]]:
         yield name, batched or alone
 
 
-def _is_legal(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _is_legal(args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
     from torch import Tensor
     from torch.utils._pytree import tree_leaves
 
@@ -79,7 +80,7 @@ def _has_batch(item: Any, name: str) -> bool:
 
 
 def call_of(
-    module: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], *, has_batch: bool = True
+    module: nn.Module, args: Sequence[Any], kwargs: Table, *, has_batch: bool = True
 ) -> Sample:
     """Return a module of positional tensors alone, their batch first, and those.
 
@@ -113,7 +114,7 @@ def call_of(
             super().__init__()
             self.module = module
 
-        def forward(self, *tensors: Tensor) -> Any:
+        def forward(self, *tensors: Tensor) -> object:
             """Return what the module does."""
             given = list(leaves)
             for place, swap, tensor in zip(places, moved, tensors, strict=True):
@@ -215,7 +216,7 @@ def _takes(model: nn.Module, side: int) -> bool:
     return True
 
 
-def vision_model(name: str, **options: Any) -> nn.Module:
+def vision_model(name: str, **options: object) -> nn.Module:
     """Return a classifier of torchvision, untrained, built with these options.
 
     Raises:

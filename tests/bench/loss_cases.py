@@ -14,6 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mase_hw._kinds import Table
+
 CLASSES = 6
 FEATURES = 8
 IGNORED = -100
@@ -36,7 +38,7 @@ class LossCase:
     name: str
     build: Callable[[], nn.Module]
     batch: Callable[[int], Batch]
-    loss: Callable[[Mapping[str, Any], Batch], Tensor]
+    loss: Callable[[Mapping[str, object], Batch], Tensor]
 
 
 class _Trained(nn.Module):
@@ -48,7 +50,7 @@ class _Trained(nn.Module):
         self.layers = nn.Sequential(nn.Linear(FEATURES, 16), nn.ReLU(), nn.Linear(16, width))
         self.head, self.loss = head, loss
 
-    def forward(self, x: Tensor, **labels: Tensor) -> dict[str, Any]:
+    def forward(self, x: Tensor, **labels: Tensor) -> dict[str, object]:
         scores = self.head(self.layers(x))
         return {"loss": self.loss(*scores, *labels.values()), "scores": scores}
 
@@ -144,7 +146,7 @@ def _nothing(rows: int) -> tuple[Tensor, ...]:
 _WEIGHTS = torch.linspace(0.5, 2.0, CLASSES)
 _Labels = Callable[[int], tuple[Tensor, ...]]
 # By class: a name, options, what the model gives it, labels.
-TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, Any], Callable[..., Any], _Labels]]] = {
+TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, object], Callable[..., object], _Labels]]] = {
     "CrossEntropyLoss": [
         ("mean", {}, _scores, _classes),
         ("sum", {"reduction": "sum"}, _scores, _classes),
@@ -192,7 +194,7 @@ TORCH_LOSSES: Mapping[str, list[tuple[str, dict[str, Any], Callable[..., Any], _
     "TripletMarginWithDistanceLoss": [("", {}, _three, _nothing)],
 }
 # Their code looks at values, or torch.export does not take it.
-NOT_CAPTURED: Mapping[str, tuple[dict[str, Any], Callable[..., Any], _Labels]] = {
+NOT_CAPTURED: Mapping[str, tuple[dict[str, object], Callable[..., object], _Labels]] = {
     "GaussianNLLLoss": ({}, _scores, _spread),
     "CTCLoss": ({}, _steps, _words),
 }
@@ -206,7 +208,7 @@ def torch_cases() -> Iterator[LossCase]:
 
 
 def torch_case(
-    name: str, kind: str, options: Mapping[str, Any], head: Callable[..., Any], labels: _Labels
+    name: str, kind: str, options: Table, head: Callable[..., Any], labels: _Labels
 ) -> LossCase:
     """Return a model with a loss of torch, the parameters of which are always the same."""
     with torch.random.fork_rng():
@@ -217,7 +219,7 @@ def torch_case(
         known = {f"labels_{index}": item for index, item in enumerate(labels(rows))}
         return {"x": torch.randn(rows, FEATURES), **known}
 
-    def again(results: Mapping[str, Any], given: Batch) -> Tensor:
+    def again(results: Table, given: Batch) -> Tensor:
         known = [value for key, value in given.items() if key != "x"]
         found: Tensor = loss(*results["scores"], *known)
         return found

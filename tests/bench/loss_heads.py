@@ -10,12 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from mase_hw._kinds import Setting, Table
 from tests.bench.architectures import ARCHITECTURES, TOKENS, spread_weights
 from tests.bench.loss_cases import IGNORED, Batch, LossCase
 
 CLASSES = 4
 WORDS = 50
-Results = Mapping[str, Any]
+Results = Table
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class _Head:
     inputs: Callable[[int], Batch]
     labels: Callable[[int], Batch]
     loss: Callable[[Results, Batch], Tensor]
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
 
 
 def _words(rows: int) -> Batch:
@@ -144,7 +145,7 @@ def _future(rows: int) -> Batch:
     return {"future_values": torch.randn(rows, 4, 2)}
 
 
-def _text(labels: Any, loss: Any, like: str = "BertForMaskedLM", **options: Any) -> _Head:
+def _text(labels: Any, loss: Any, like: str = "BertForMaskedLM", **options: Setting) -> _Head:
     return _Head(like, _words, labels, loss, options)
 
 

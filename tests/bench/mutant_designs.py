@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -17,7 +17,7 @@ class Source:
     name: str
     model: Callable[[], nn.Module]
     shape: tuple[int, ...]
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     parallelism: int
     memory: str = "on-chip"
     is_small: bool = True

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from mase_hw._cache import CACHE_VARIABLE
+from mase_hw._kinds import Table
 from mase_hw.errors import MaseError, ProofError, SimulationError
 from tests.bench.mutant_designs import Source
 from tests.bench.mutations import (
@@ -143,7 +144,7 @@ class Subject:
         self.texts = {name: (self.whole / name).read_bytes() for name in sources(self.whole)}
         self._reference = load_reference(self.whole)
         self._is_prepared = False
-        self._requests: dict[Run, tuple[RunRequest, Mapping[str, Any]]] = {}
+        self._requests: dict[Run, tuple[RunRequest, Table]] = {}
         # In which cycles beats move, in runs of the design as it is.
         self._moved: dict[Run, list[list[int]]] = {}
 
@@ -214,7 +215,7 @@ class Subject:
         (folder / mutation.file).write_bytes(text)
         yield folder
 
-    def _request(self, folder: Path, run: Run) -> tuple[RunRequest, Mapping[str, Any]]:
+    def _request(self, folder: Path, run: Run) -> tuple[RunRequest, Table]:
         from mase_hw.sim.inputs import random_codes
         from mase_hw.sim.memory import memory_model
         from mase_hw.sim.simulate import make_request, reset_moments

@@ -33,6 +33,8 @@ NEUTRAL = {"&&": "1'b1 &&", "||": "1'b0 ||"}
 # Nobody reads them.
 UNREAD = "unused"
 SWAPS = 2
+# pyslang has no types.
+Syntax = Any
 
 
 @dataclass(frozen=True)
@@ -98,14 +100,14 @@ class Finder:
             self._texts[name] = (project / name).read_bytes()
             self._compilation.addSyntaxTree(pyslang.syntax.SyntaxTree.fromFile(path))
         self._found: dict[tuple[str, int, int, str], Mutation] = {}
-        self._scopes: list[Any] = []
+        self._scopes: list[Syntax] = []
 
     def mutations(self) -> list[Mutation]:
         """Return all, each once, in the order of the text."""
         self._scope(self._compilation.getRoot().topInstances[0].body)
         return sorted(self._found.values(), key=lambda item: (item.file, item.start, item.text))
 
-    def _scope(self, scope: Any) -> None:
+    def _scope(self, scope: Syntax) -> None:
         self._scopes.append(scope)
         for member in scope:
             name = type(member).__name__
@@ -129,7 +131,7 @@ class Finder:
                 self._parameter(member.declaredType.initializer)
         self._scopes.pop()
 
-    def _statement(self, node: Any, clocked: bool) -> None:
+    def _statement(self, node: Syntax, clocked: bool) -> None:
         name = type(node).__name__
         if name == "TimedStatement":
             self._statement(node.stmt, clocked)
@@ -151,11 +153,11 @@ class Finder:
                 self._add(node, "", "statement")
             self._assigned(node.expr, clocked)
 
-    def _assigned(self, node: Any, clocked: bool) -> None:
+    def _assigned(self, node: Syntax, clocked: bool) -> None:
         if not self._text(node.left).strip().startswith(UNREAD):
             self._value(node.right, clocked)
 
-    def _condition(self, node: Any, clocked: bool) -> None:
+    def _condition(self, node: Syntax, clocked: bool) -> None:
         text = self._text(node)
         if self._constant(node):
             return
@@ -163,7 +165,7 @@ class Finder:
             self._add(node, instead, "condition")
         self._value(node, clocked)
 
-    def _value(self, node: Any, clocked: bool) -> None:
+    def _value(self, node: Syntax, clocked: bool) -> None:
         """Find the mutations of an expression whose value is read."""
         if node is None or node.bad:
             return
@@ -203,7 +205,7 @@ class Finder:
         elif name == "NamedValueExpression":
             self._swap(node, clocked)
 
-    def _operator(self, node: Any, kind: Kind) -> None:
+    def _operator(self, node: Syntax, kind: Kind) -> None:
         file, start, end = self._range(node)
         _, left_start, left_end = self._range(node.left)
         _, right_start, right_end = self._range(node.right)
@@ -227,7 +229,7 @@ class Finder:
         for operand in (left, right):
             self._add(node, operand, dropped)
 
-    def _literal(self, node: Any) -> None:
+    def _literal(self, node: Syntax) -> None:
         text = self._text(node).strip()
         if not node.type.isIntegral or node.type.isEnum:
             return
@@ -241,7 +243,7 @@ class Finder:
             self._add(node, f"({text}) {more}", "constant")
             self._add(node, f"({text}) {less}", "constant")
 
-    def _swap(self, node: Any, clocked: bool) -> None:
+    def _swap(self, node: Syntax, clocked: bool) -> None:
         symbol = node.symbol
         if symbol.name in ("clk", "rst") or not symbol.type.isIntegral:
             return
@@ -264,13 +266,13 @@ class Finder:
         for name in chance.sample(others, min(SWAPS, len(others))):
             self._add(node, name, "signal")
 
-    def _body(self) -> Any:
+    def _body(self) -> Syntax:
         """Return the module that the traversal is in."""
         return next(
             scope for scope in self._scopes[::-1] if type(scope).__name__ == "InstanceBodySymbol"
         )
 
-    def _parameter(self, node: Any) -> None:
+    def _parameter(self, node: Syntax) -> None:
         """Find the mutations of a constant, as texts of their own."""
         if node is None or node.bad or not self._is_here(node):
             return
@@ -297,12 +299,12 @@ class Finder:
             elif type_.isIntegral and type_.bitWidth == 1:
                 self._add(node, f"!{self._text(node).strip()}", "parameter")
 
-    def _constant(self, node: Any) -> bool:
+    def _constant(self, node: Syntax) -> bool:
         """Return whether an expression reads nothing that moves."""
         moves = [False]
         ast = self._ast
 
-        def look(item: Any) -> Any:
+        def look(item: Syntax) -> Syntax:
             if type(item).__name__ in ("NamedValueExpression", "HierarchicalValueExpression"):
                 kind = type(item.symbol).__name__
                 moves[0] |= kind not in ("ParameterSymbol", "GenvarSymbol", "EnumValueSymbol")
@@ -311,23 +313,23 @@ class Finder:
         node.visit(look)
         return not moves[0]
 
-    def _is_here(self, node: Any) -> bool:
+    def _is_here(self, node: Syntax) -> bool:
         return self._file(node) in self._texts
 
-    def _file(self, node: Any) -> str:
+    def _file(self, node: Syntax) -> str:
         buffer = node.sourceRange.start.buffer
         name = Path(self._compilation.sourceManager.getFullPath(buffer))
         return str(name.relative_to(self._project)) if name.is_relative_to(self._project) else ""
 
-    def _range(self, node: Any) -> tuple[str, int, int]:
+    def _range(self, node: Syntax) -> tuple[str, int, int]:
         places = node.sourceRange
         return self._file(node), places.start.offset, places.end.offset
 
-    def _text(self, node: Any) -> str:
+    def _text(self, node: Syntax) -> str:
         file, start, end = self._range(node)
         return self._texts[file][start:end].decode()
 
-    def _add(self, node: Any, text: str, kind: Kind) -> None:
+    def _add(self, node: Syntax, text: str, kind: Kind) -> None:
         file, start, end = self._range(node)
         # `mase_pkg` is what constants are made with; `.port` stands for `.port(port)`.
         if not file or file.endswith("_pkg.sv") or self._texts[file][start - 1 : start] == b".":
@@ -340,7 +342,7 @@ class Finder:
             )
 
 
-def _declared(symbol: Any) -> str:
+def _declared(symbol: Syntax) -> str:
     """Return the type of a variable as it is written."""
     syntax = symbol.declaredType.typeSyntax
     return " ".join(str(syntax).split()) if syntax is not None else str(symbol.type)

@@ -12,8 +12,9 @@ import tempfile
 import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from mase_hw.errors import FormatError, MaseError, SearchError
 from tests.bench.base import Row
 
@@ -54,14 +55,14 @@ def random_space_rows(count: int) -> list[Row]:
     return [row]
 
 
-def random_space(seed: int) -> dict[str, Any]:
+def random_space(seed: int) -> Record:
     """Return the configuration of a search."""
     from mase_hw.formats import formats
 
     chance = random.Random(seed)
     names = [name for name in sorted(formats()) if name != "none"]
     family = chance.choice(["fixed", "mxint", chance.choice(names)])
-    entry: dict[str, Any] = {"name": family}
+    entry: Record = {"name": family}
     fields = formats()[family].field_names()
     for operand in ("data_in", "weight", "bias"):
         for field, choices in (
@@ -77,12 +78,12 @@ def random_space(seed: int) -> dict[str, Any]:
         entry["name"] = [family, "fixed"] if family != "fixed" else [family, "mxint"]
     by = chance.choice(["type", "default"])
     key = "linear" if by == "type" else "default"
-    quantize: dict[str, Any] = {"by": "type", key: {"config": entry}}
+    quantize: Record = {"by": "type", key: {"config": entry}}
     if chance.random() < 0.5:
         quantize[key]["shared"] = True
     if by == "type":
         quantize["default"] = {"config": {"name": "fixed", "data_in_width": 8}}
-    space: dict[str, Any] = {"quantize": quantize}
+    space: Record = {"quantize": quantize}
     is_open = any(isinstance(value, list) for value in entry.values())
     if chance.random() < 0.7 or not is_open:
         space["parallelism"] = {"default": chance.sample(BEATS, 2)}
@@ -107,7 +108,7 @@ def _is_legal(cls: type[Format], field: str, value: int) -> bool:
     return True
 
 
-def outcome_of(mg: MaseGraph, config: dict[str, Any]) -> tuple[str, str]:
+def outcome_of(mg: MaseGraph, config: dict[str, object]) -> tuple[str, str]:
     """Return what became of a search's best configuration, and why."""
     import mase_hw
 

@@ -9,10 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Setting
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
 Sample = tuple["nn.Module", "list[Tensor]"]
+# A name, a model, and what its inputs are made of.
+Row = tuple[Any, ...]
 
 
 def small_models() -> dict[str, Callable[[], Sample]]:
@@ -39,7 +43,7 @@ def _Function(function: Callable[..., Any]) -> nn.Module:  # noqa: N802
     return Apply(function)
 
 
-def _dense() -> Iterator[tuple[Any, ...]]:
+def _dense() -> Iterator[Row]:
     from torch import nn
 
     yield "linear", lambda: nn.Linear(6, 4), (2, 6)
@@ -59,7 +63,7 @@ def _dense() -> Iterator[tuple[Any, ...]]:
     yield "dropout", lambda: nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5)), (2, 5)
 
 
-def _elements() -> Iterator[tuple[Any, ...]]:
+def _elements() -> Iterator[Row]:
     import torch
     from torch import nn
 
@@ -80,7 +84,7 @@ def _elements() -> Iterator[tuple[Any, ...]]:
     yield "a clip", lambda: lambda x: x.clamp(-0.5, 0.75), (2, 7)
 
 
-def _images() -> Iterator[tuple[Any, ...]]:
+def _images() -> Iterator[Row]:
     from torch import nn
 
     image, signal = (2, 3, 6, 5), (2, 3, 9)
@@ -122,7 +126,7 @@ def _images() -> Iterator[tuple[Any, ...]]:
     yield "zero padding", lambda: nn.ZeroPad2d((1, 2, 0, 1)), image
 
 
-def _merges() -> Iterator[tuple[Any, ...]]:
+def _merges() -> Iterator[Row]:
     import torch
 
     pair = (2, 6), (2, 6)
@@ -148,7 +152,7 @@ def _merges() -> Iterator[tuple[Any, ...]]:
     )  # fmt: skip
 
 
-def _moves() -> Iterator[tuple[Any, ...]]:
+def _moves() -> Iterator[Row]:
     import torch
     from torch import nn
 
@@ -161,7 +165,7 @@ def _moves() -> Iterator[tuple[Any, ...]]:
     yield "a slice", lambda: lambda x: x[:, 1:4] * 2.0, (2, 6)
 
 
-def _sequences() -> Iterator[tuple[Any, ...]]:
+def _sequences() -> Iterator[Row]:
     from torch import nn
 
     class Recurrent(nn.Module):
@@ -183,7 +187,7 @@ def _sequences() -> Iterator[tuple[Any, ...]]:
         name, cells = kind.__name__, kind is nn.LSTM
         states = (state, state) if cells else (state,)
 
-        def layer(kind: Any = kind, cells: bool = cells, **options: Any) -> nn.Module:
+        def layer(kind: Any = kind, cells: bool = cells, **options: Setting) -> nn.Module:
             return Recurrent(kind(4, 5, batch_first=True, **options), cells)
 
         def both(make: Callable[..., nn.Module] = layer) -> nn.Module:
@@ -216,7 +220,7 @@ def _Attention() -> nn.Module:  # noqa: N802
     return Attention()
 
 
-def _whole() -> Iterator[tuple[Any, ...]]:
+def _whole() -> Iterator[Row]:
     import torch
     from torch import nn
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw._stages import within
 from tests.bench.emission import reason_against
@@ -51,7 +51,7 @@ def side_by_side(samples: Sequence[Sample]) -> Sample:
             super().__init__()
             self.models = torch.nn.ModuleList([model for model, _ in samples])
 
-        def forward(self, *inputs: Tensor) -> list[Any]:
+        def forward(self, *inputs: Tensor) -> list[object]:
             """Return the results of each."""
             given = iter(inputs)
             return [

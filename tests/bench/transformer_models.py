@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from mase_hw._kinds import Table
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -34,12 +36,12 @@ class Subject:
     width: int = 0
     layers: int = 1
     keeps_state: bool = False
-    parallelism: Mapping[str, Any] | None = None
+    parallelism: Table | None = None
     reuse: bool = False
-    config: Mapping[str, Any] | None = None
+    config: Table | None = None
 
 
-def _mxint8(exponent_bits: int) -> dict[str, Any]:
+def _mxint8(exponent_bits: int) -> dict[str, object]:
     """Return MXINT8 with blocks of 8, scales of so many bits."""
     fields = {"width": 8, "block_size": 8, "exponent_width": exponent_bits}
     operands = ("data_in", "weight", "bias")
@@ -97,7 +99,7 @@ def _minilm_layers() -> Prepared:
     from mase_hw.models.hub import load_pretrained
 
     class Layers(nn.Module):
-        def __init__(self, layers: Any) -> None:
+        def __init__(self, layers: nn.ModuleList) -> None:
             super().__init__()
             self.layers = layers
 
@@ -141,7 +143,7 @@ def _smollm2_layer() -> Prepared:
     return Layer(model, 16).eval(), (torch.randn(4, 16, 576) * 0.1,)
 
 
-def _of_config(kind: str, config: Mapping[str, Any], tokens: int) -> Callable[[], Prepared]:
+def _of_config(kind: str, config: Mapping[str, object], tokens: int) -> Callable[[], Prepared]:
     def prepare() -> Prepared:
         import torch
         import transformers
@@ -251,7 +253,7 @@ def deit_tiny(blocks: int) -> Callable[[], Prepared]:
     return prepare
 
 
-def published_lanes(blocks: int) -> Mapping[str, Any]:
+def published_lanes(blocks: int) -> Mapping[str, object]:
     """Return lanes of which each block has the multipliers of a published design.
 
     Its products take 4 x 144 and 2 x 160 in attention, where that has 912, and 2 x 576 in the MLP.
@@ -268,7 +270,7 @@ def published_lanes(blocks: int) -> Mapping[str, Any]:
         "mlp_fc2": (24, 24),
         "add_1": (2, 2),
     }
-    table: dict[str, Any] = {"default": 1}
+    table: dict[str, object] = {"default": 1}
     for block in range(blocks):
         for name, (taken, given) in lanes.items():
             table[f"blocks_{block}_{name}"] = {"data_in_0_dim_0": taken, "data_out_0_dim_0": given}
@@ -279,7 +281,7 @@ def published_lanes(blocks: int) -> Mapping[str, Any]:
 
 
 _TEXT = {"vocab_size": 50, "max_position_embeddings": 32}
-_LLAMA: Mapping[str, Any] = {
+_LLAMA: Table = {
     **_TEXT, "hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2,
     "num_hidden_layers": 2, "intermediate_size": 64,
 }  # fmt: skip

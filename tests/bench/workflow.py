@@ -9,14 +9,14 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw.errors import MaseError
 from tests.bench.architectures import model_and_inputs
 from tests.bench.base import Row
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Generator, Tensor
 
     from mase_hw.graph import MaseGraph
 
@@ -85,7 +85,7 @@ def _subject(name: str) -> tuple[list[Batch], MaseGraph]:
     return batches, mase_hw.trace(model, batches[0], name=name.lower())
 
 
-def _drawn(key: str, value: Tensor, generator: Any) -> Tensor:
+def _drawn(key: str, value: Tensor, generator: Generator) -> Tensor:
     """Return eight rows like an example."""
     import torch
 
@@ -98,14 +98,14 @@ def _drawn(key: str, value: Tensor, generator: Any) -> Tensor:
     return torch.randint(3, 9, shape, generator=generator)
 
 
-def _loss(graph: Any, batches: list[Batch]) -> float:
+def _loss(graph: MaseGraph, batches: list[Batch]) -> float:
     import torch
 
     with torch.no_grad():
         return sum(float(graph(**batch)["loss"]) for batch in batches) / len(batches)
 
 
-def _logits(graph: Any, batch: Batch) -> Tensor:
+def _logits(graph: MaseGraph, batch: Batch) -> Tensor:
     import torch
 
     with torch.no_grad():
@@ -192,7 +192,7 @@ def _searches(mg: MaseGraph, batches: list[Batch]) -> bool:
     """The best trial is the one of the least loss, which its configuration has again."""
     import mase_hw
 
-    def objective(graph: Any, trial: Any) -> float:
+    def objective(graph: MaseGraph, trial: object) -> float:
         return _loss(graph, batches)
 
     config = {"trials": TRIALS, "sampler": "random", "space": SPACE}
@@ -206,7 +206,7 @@ def _searches(mg: MaseGraph, batches: list[Batch]) -> bool:
     return result.trials == TRIALS and not result.failed and abs(again - measured) < 1e-6
 
 
-STEPS: Mapping[str, Callable[[Any, list[Batch]], bool]] = {
+STEPS: Mapping[str, Callable[[MaseGraph, list[Batch]], bool]] = {
     "quantize": _quantizes,
     "QAT": _trains,
     "prune": _prunes,

@@ -9,6 +9,7 @@ from mase_hw.cells.loop_exit import LoopExit
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.cells.stream_fork import StreamFork
+from mase_hw.proof._compared import recorded
 from tests.cells import (
     test_exhaustive,
     test_exhaustive_block_sums,
@@ -41,8 +42,17 @@ MOVES = {
 }
 
 
+def compared_cells() -> set[type[Cell]]:
+    names = [item for module in COMPARED for item in vars(module).values()]
+    return {item for item in names if isinstance(item, type) and issubclass(item, Cell)}
+
+
 def test_every_cell_that_computes_is_compared_for_all_inputs():
     moves = MOVES | {cell for cell in cells() if cell.origins is not Cell.origins}
-    names = [item for module in COMPARED for item in vars(module).values()]
-    compared = {item for item in names if isinstance(item, type) and issubclass(item, Cell)}
-    assert compared == set(cells()) - moves
+    assert compared_cells() == set(cells()) - moves
+
+
+def test_the_modules_are_those_that_were_compared():
+    from tests.cells.compared import digests
+
+    assert digests() == recorded(), "run python -m tests.cells.compared"

@@ -14,6 +14,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+# The most that single precision is off, of a number between one and two.
+ROUNDING = 2.0**-24
+
 
 @dataclass
 class Real:
@@ -25,6 +28,9 @@ class Real:
     axis: int = 1
     low: Fraction | None = None
     high: Fraction | None = None
+    # What the magnitudes of all terms add up to, in units, and how many they are.
+    sizes: np.ndarray | None = None
+    terms: int = 1
 
     def moved(self, whole: np.ndarray) -> Real:
         assert len(self.units) == len(self.offsets) == 1
@@ -39,6 +45,21 @@ class Total:
     second: Real
 
 
+@dataclass
+class Differing:
+    """Codes of a layer that are not the exact ones, though it takes the same codes.
+
+    `distances` are those of the exact values from a tie, in steps; `bounds` what single precision
+    may be off at most, in whatever order it adds.
+    """
+
+    layer: str
+    elements: int
+    largest: int
+    distances: list[float]
+    bounds: list[float]
+
+
 class RationalModel:
     """Evaluates a file on batches, though its own shapes are those of one inference."""
 
@@ -48,15 +69,53 @@ class RationalModel:
             item.name: numpy_helper.to_array(item) for item in self.model.graph.initializer
         }
 
-    def codes(self, values):
+    def codes(self, values, taken=None):
         """Return the codes of every QuantizeLinear by the name of its result.
 
         Args:
             values: float32 `[inferences, ...]` of the one input.
+            taken: codes by the same names, which others take in place of the exact ones.
         """
+        return {name: codes for name, codes, _, _ in self.rounded(values, taken or {})}
+
+    def differing(self, values, taken):
+        """Yield where codes of another evaluation differ, of every layer that takes its codes."""
+        for name, codes, real, step in self.rounded(values, taken):
+            theirs = taken[name].astype(np.int64)
+            places = np.argwhere(codes != theirs)
+            found = [self.distance(real, step, tuple(place)) for place in places]
+            largest = int(abs(codes - theirs).max())
+            yield Differing(name, codes.size, largest, [d for d, _ in found], [b for _, b in found])
+
+    def distance(self, real, step, place):
+        """Return how far an exact value is from a tie, and what single precision may be off."""
+        if isinstance(real, np.ndarray):
+            value, size, terms = Fraction(float(real[place])), abs(Fraction(float(real[place]))), 1
+        elif isinstance(real, Total):
+            parts = [
+                int(np.broadcast_to(item.whole, self.shape(real))[place]) * item.units[0]
+                for item in (real.first, real.second)
+            ]
+            value, size, terms = sum(parts), sum(map(abs, parts)), 2
+        else:
+            channel = place[real.axis] if len(real.units) > 1 else 0
+            unit, offset = real.units[channel], real.offsets[channel]
+            value = int(real.whole[place]) * unit + offset
+            sizes = abs(real.whole) if real.sizes is None else real.sizes
+            size, terms = int(sizes[place]) * unit + abs(offset), real.terms
+        steps = value / step
+        distance = abs(steps - np.floor(float(steps)) - Fraction(1, 2))
+        # Both operands and their product are rounded, so are all sums, bias, and the quotient.
+        return float(distance), float(size / step * (terms + 5) * ROUNDING)
+
+    @staticmethod
+    def shape(total):
+        return np.broadcast_shapes(total.first.whole.shape, total.second.whole.shape)
+
+    def rounded(self, values, taken):
+        """Yield name, codes, exact value and step of every QuantizeLinear."""
         (given,) = [i for i in self.model.graph.input if i.name not in self.constants]
         known: dict[str, object] = {given.name: values}
-        found = {}
         for node in self.model.graph.node:
             if node.op_type == "Softmax":
                 break
@@ -67,10 +126,10 @@ class RationalModel:
                 known.get(name, self.constants.get(name)) if name else None for name in node.input
             ]
             result = getattr(self, node.op_type)(attributes, *operands)
-            known[node.output[0]] = result
+            (name,) = node.output
+            known[name] = taken.get(name, result)
             if node.op_type == "QuantizeLinear":
-                found[node.output[0]] = result
-        return found
+                yield name, result, operands[0], Fraction(float(operands[1]))
 
     def QuantizeLinear(self, attributes, real, scale, point):  # noqa: N802
         assert scale.size == 1
@@ -122,7 +181,7 @@ class RationalModel:
                                                 if point.size > 1 else [])  # fmt: skip
         return Real(codes.astype(np.int64) - points, units, [Fraction(0)] * len(units), axis)
 
-    def layer(self, sums, x, weight, bias):
+    def layer(self, sums, x, weight, bias, sizes, terms):
         """Return sums of products with their units, and biases as offsets."""
         count = sums.shape[1]
         (unit,) = x.units
@@ -131,7 +190,7 @@ class RationalModel:
         if bias is not None:
             steps = bias.units * (1 if len(bias.units) > 1 else count)
             offsets = [int(n) * step for n, step in zip(bias.whole, steps, strict=True)]
-        return Real(sums, units, offsets)
+        return Real(sums, units, offsets, sizes=sizes, terms=terms)
 
     def Conv(self, attributes, x, weight, bias=None):  # noqa: N802
         kernel, strides = weight.whole.shape[2:], attributes["strides"]
@@ -144,17 +203,28 @@ class RationalModel:
         # Sums stay below 2**53: products of doubles are exact, and fast.
         parts = windows.reshape(n, groups, channels // groups, height, width, *kernel)
         filters = weight.whole.reshape(groups, -1, *weight.whole.shape[1:])
-        sums = np.einsum(
-            "ngcyxij,gocij->ngoyx", parts.astype(np.float64), filters.astype(np.float64),
-            optimize=True,
+        sums, sizes = (
+            np.einsum("ngcyxij,gocij->ngoyx", *pair, optimize=True)
+            .astype(np.int64).reshape(n, -1, height, width)
+            for pair in self.both(parts, filters)
         )  # fmt: skip
-        sums = sums.astype(np.int64).reshape(n, -1, height, width)
-        return self.layer(sums, x, weight, bias)
+        return self.layer(sums, x, weight, bias, sizes, filters[0, 0].size)
+
+    @staticmethod
+    def both(*arrays):
+        """Return arrays as doubles, and their magnitudes."""
+        reals = [array.astype(np.float64) for array in arrays]
+        return reals, [abs(array) for array in reals]
 
     def Gemm(self, attributes, x, weight, bias=None):  # noqa: N802
         assert attributes.get("alpha", 1) == attributes.get("beta", 1) == 1
         matrix = weight.whole.T if attributes.get("transB", 0) else weight.whole
-        return self.layer(x.whole @ matrix, x, weight, bias)
+        return self.product(x, replace(weight, whole=matrix), bias)
+
+    def product(self, x, weight, bias=None):
+        """Return the products of rows with a matrix."""
+        sums, sizes = ((a @ b).astype(np.int64) for a, b in self.both(x.whole, weight.whole))
+        return self.layer(sums, x, weight, bias, sizes, len(weight.whole))
 
     def Add(self, attributes, first, second):  # noqa: N802
         return Total(first, second)
@@ -164,7 +234,8 @@ class RationalModel:
         assert not any(attributes.get("pads", []))
         windows = np.lib.stride_tricks.sliding_window_view(x.whole, kernel, axis=(2, 3))
         sums = windows[:, :, :: strides[0], :: strides[1]].sum((-2, -1))
-        return Real(sums, [x.units[0] / int(np.prod(kernel))], [Fraction(0)])
+        count = int(np.prod(kernel))
+        return Real(sums, [x.units[0] / count], [Fraction(0)], terms=count)
 
     def Relu(self, attributes, x):  # noqa: N802
         return replace(x, low=Fraction(0))
@@ -182,7 +253,7 @@ class RationalModel:
         return x.moved(x.whole.reshape(len(x.whole), -1))
 
     def MatMul(self, attributes, x, weight):  # noqa: N802
-        return self.layer(x.whole @ weight.whole, x, weight, None)
+        return self.product(x, weight)
 
     def Transpose(self, attributes, x):  # noqa: N802
         moved = (x if isinstance(x, np.ndarray) else x.whole).transpose(attributes["perm"])

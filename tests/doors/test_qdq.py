@@ -12,6 +12,7 @@ from mase_hw.emit.flow import lowered, quantize
 from mase_hw.graph.reference import IntegerReference, spec
 from tests.doors.files import FILES
 from tests.doors.rational import RationalModel
+from tests.doors.runtime import Runtime
 
 
 def codes_of(path, x):
@@ -49,6 +50,24 @@ def test_reals_are_those_of_onnx_runtime(name, tmp_path):
     off = np.abs(found.detach().numpy() - expected) / step
     assert off.max() < 1.5
     assert (off > 0.5).mean() <= 1e-3
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_codes_unlike_those_of_onnx_runtime_lie_next_to_ties(name, tmp_path):
+    """Given the same codes, layers differ where single precision may decide, and nowhere else."""
+    path = FILES[name](tmp_path / "m.onnx", 3)
+    shape = mase_hw.trace(path).example_inputs[0].shape
+    x = torch.randn(300, *shape[1:]).numpy() * 2
+    model, theirs = RationalModel(path), Runtime(path).codes(x)
+    for layer in model.differing(x, theirs):
+        assert layer.largest <= 1
+        assert all(a <= b for a, b in zip(layer.distances, layer.bounds, strict=True))
+    last = list(theirs)[-1]
+    theirs[last] = theirs[last] ^ 1
+    *_, changed = model.differing(x, theirs)
+    assert changed.largest == 1
+    far = [a > b for a, b in zip(changed.distances, changed.bounds, strict=True)]
+    assert sum(far) > 0.99 * changed.elements
 
 
 @pytest.mark.parametrize("name", FILES)

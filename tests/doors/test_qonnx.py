@@ -136,6 +136,44 @@ def test_truncated_codes_lose_their_last_bits(mode, x, tmp_path):
     np.testing.assert_array_equal(values_of(path, x), wanted)
 
 
+@pytest.mark.parametrize("mode", ["FLOOR", "ROUND"])
+def test_codes_truncated_by_the_first_version_become_smaller(mode, x, tmp_path):
+    net = Network(5)
+    given = {"s": 1 / 128, "z": 0, "i": 12, "b": 8}
+    net.tensors |= {name: np.float32(value) for name, value in given.items()}
+    path = net.save(tmp_path / "m.onnx", middle("Trunc", *given, rounding_mode=mode))
+    work = {"FLOOR": np.floor, "ROUND": np.rint}[mode]
+    wanted = net.result(work(net.sums(x.double().numpy()) * 128 / 16) / 128)
+    np.testing.assert_array_equal(values_of(path, x), wanted)
+
+
+# Scale, bits of exponent and mantissa, bias, largest number: without specials, FP8, IEEE 754.
+FLOATS = {
+    "none": (0.25, 3, 2, 3, 28.0),
+    "nan": (1.0, 4, 3, 7, 448.0),
+    "ieee": (2.0, 5, 2, 15, 57344.0),
+    "narrow": (1.0, 2, 1, 1, 6.0),
+}
+
+
+def nearest_floats(values, scale, bits, digits, bias, most):
+    """Return what the definition of FloatQuant says, in double precision."""
+    steps = np.floor(np.log2(np.abs(values / scale) + 1e-300)) - digits
+    steps = np.exp2(np.maximum(steps, 1 - bias - digits))
+    return np.clip(steps * np.rint(values / scale / steps), -most, most) * scale
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floats_are_the_nearest_ones(kind, x, tmp_path):
+    net, given = Network(7), FLOATS[kind]
+    names = ["s", "e", "d", "b", "l"]
+    net.tensors |= dict(zip(names, map(np.float32, given), strict=True))
+    flags = {"has_inf": 0, "has_nan": 0, "has_subnormal": 1, "saturation": 1}
+    path = net.save(tmp_path / "m.onnx", middle("FloatQuant", *names, **flags))
+    wanted = net.result(nearest_floats(net.sums(x.double().numpy()), *given))
+    np.testing.assert_array_equal(values_of(path, x), wanted)
+
+
 @pytest.mark.parametrize("mode", ["CEIL", "FLOOR", "UP", "DOWN", "HALF_UP", "HALF_DOWN"])
 def test_constants_have_all_roundings(mode, tmp_path):
     net = Network(6, (0.0625, 0.1, 0.25))
@@ -165,12 +203,21 @@ def test_what_is_not_kept_is_refused_by_name(tmp_path):
         with pytest.raises(error, match=message):
             lowered(quantize(mase_hw.trace(net.save(tmp_path / "m.onnx", *nodes))))
 
-    refused("'here' .FloatQuant.*codes of floats", middle("FloatQuant", "a"), a=1)
+    given = {"s": 1.0, "e": 4.0, "d": 3.0, "b": 7.0, "l": 480.0}
+    floats = middle("FloatQuant", *given)
+    refused("'here' .FloatQuant.*its scale is 0.3", floats, **{**given, "s": 0.3})
+    refused("ends at 300.*end at 480, those of IEEE 754 at 240", floats, **{**given, "l": 300})
+    refused("exponent width is 4.5", floats, **{**given, "e": 4.5})
+    refused("minifloat_denorm.*exponent_width", floats, **{**given, "d": 0})
+    refused("2 different ones", floats, **{**given, "s": [0.5, 1.0]})
+    refused("saturation is 0", middle("FloatQuant", *given, saturation=0), **given)
+    refused("rounding mode is FLOOR", middle("FloatQuant", *given, rounding_mode="FLOOR"), **given)
     many = np.linspace(-1, 1, 40)[None] ** 3
     refused("'here'.*40 thresholds", middle("MultiThreshold", "t"), t=many)
     refused("threshold is no finite", middle("MultiThreshold", "t"), t=[[np.nan]])
     refused("out_bias is 0.3", middle("MultiThreshold", "t", out_bias=0.3), t=[[0.0]])
-    refused("first version", middle("Trunc", "s", "z", "b", "c"), s=1, z=0, b=8, c=4)
+    refused("4 operands", middle("Trunc", "s", "z", "b"), s=1, z=0, b=8)
+    refused("2 bits more", middle("Trunc", "s", "z", "b", "c"), s=1, z=0, b=4, c=6)
     trunc = middle("Trunc", "s", "z", "i", "t", "b")
     refused("zero point", trunc, s=1, z=1, i=8, t=2, b=4)
     refused("scale is nan", trunc, s=1, z=0, i=8, t=np.nan, b=4)

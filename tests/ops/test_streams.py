@@ -4,6 +4,7 @@ from itertools import pairwise
 from math import prod
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -101,3 +102,29 @@ def test_heads_that_are_sent_for_several_take_no_buffer_of_all_tokens():
     # Of the columns, and of a result in torch's order.
     assert buffers
     assert all("matmul" in name for name in buffers)
+
+
+class _Attention(torch.nn.Module):
+    """Self-attention of one sequence, without a batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key = torch.nn.Linear(6, 4), torch.nn.Linear(6, 4)
+
+    def forward(self, x):
+        return torch.softmax(self.query(x) @ self.key(x).T / 2, -1) @ x
+
+
+@pytest.mark.slow
+def test_sequences_without_a_batch_meet_each_other(tmp_path):
+    torch.manual_seed(0)
+    model, tokens = _Attention(), torch.randn(5, 6)
+    project = mase_hw.emit_verilog(
+        mase_hw.quantize(mase_hw.trace(model, tokens)), output=tmp_path / "net"
+    )
+    report = mase_hw.simulate(project, tokens, stall=0.2)
+    assert report.bit_exact
+    assert torch.allclose(report.values["data_out_0"][0].float(), model(tokens), atol=0.1)
+    several = mase_hw.simulate(project, torch.stack([tokens, -tokens]))
+    assert several.bit_exact
+    assert torch.equal(several.values["data_out_0"][0], report.values["data_out_0"][0])

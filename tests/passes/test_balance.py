@@ -5,7 +5,7 @@ from itertools import pairwise, product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mase_hw.passes.hardware._balance import Balance, Option, Unit, tile_sizes
+from mase_hw.passes.hardware._balance import Balance, Ladder, Option, Unit, tile_sizes
 
 
 def layer(inputs, outputs, elements, groups):
@@ -13,9 +13,12 @@ def layer(inputs, outputs, elements, groups):
 
     def measure(lanes):
         tiles = -(-inputs // lanes[0])
-        for unroll in range(1, elements + 1):
-            beats = -(-elements // unroll) * tiles * -(-outputs // lanes[1])
-            yield Option(max(beats, tiles), lanes[0] * lanes[1] * unroll)
+
+        def build(place):
+            beats = -(-elements // (place + 1)) * tiles * -(-outputs // lanes[1])
+            return Option(max(beats, tiles), lanes[0] * lanes[1] * (place + 1))
+
+        return Ladder(elements, build)
 
     return Unit(groups, measure)
 
@@ -82,7 +85,7 @@ def test_equal_units_are_measured_once():
 
     def measure(lanes):
         measured.append(lanes)
-        yield Option(8 // lanes[0] * 4 // lanes[1], lanes[0] * lanes[1])
+        return Ladder(1, lambda _: Option(8 // lanes[0] * 4 // lanes[1], lanes[0] * lanes[1]))
 
     first = Unit((0, 1), measure)
     second = first.like((1, 2))

@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from mase_hw.cells import Port
 from mase_hw.cells.argmax import Argmax
 from mase_hw.cells.block_accumulate import BlockAccumulate
+from mase_hw.cells.cache import Cache
 from mase_hw.cells.crop import Crop
 from mase_hw.cells.multiply_accumulate import MultiplyAccumulate
 from mase_hw.cells.reduce import Reduce
@@ -20,10 +21,12 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.cells.unary_blocks import UnaryBlocks
 from mase_hw.cli import build_app
 from mase_hw.emit.library import library
+from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError, ProofError, ToolError
 from mase_hw.formats import StreamField
-from mase_hw.proof import ProofRow, prove, prove_cell, subjects
+from mase_hw.proof import ProofReport, ProofRow, prove, prove_cell, subjects
 from mase_hw.proof import _solver as solver
+from mase_hw.proof._compared import compared
 from mase_hw.proof._harness import Proof
 from mase_hw.timing.bounds import streams
 
@@ -62,13 +65,35 @@ def test_a_queue_is_proved_unbounded(depth):
 
 
 def test_an_arithmetic_cell_keeps_the_stream_contract():
-    """What it computes is not claimed: that is simulated, and the table says so."""
+    """What it computes is not proved: it is compared for all inputs, and the table says so."""
     cell = subjects(MultiplyAccumulate)[1]
     rows = verdicts(cell, limit_seconds=2)
     assert failed(rows) == set()
     assert rows["stable"].verdict.status == "proved"
     assert rows["weight moves along"].verdict.status == "proved"
-    assert rows["right data"].said == "simulated only"
+    assert rows["right data"].said == "compared for all inputs of small instances"
+
+
+@pytest.mark.parametrize(
+    ("cls", "was", "instead"),
+    [
+        (Cache, "if (write_q[1]) memory", "if (write_q[0]) memory"),
+        (MultiplyAccumulate, "", "// a comment, which computes nothing\n"),
+        (MultiplyAccumulate, "sum_q) + addend", "sum_q) - addend"),
+        (Softmax, "fine_2_q <= fine_1_q", "fine_2_q <= '0"),
+    ],
+)
+def test_what_computes_something_else_than_was_compared_fails(cls, was, instead):
+    cell = subjects(cls)[0]
+    texts = module_texts([cell])
+    known = compared(cell.module, texts)
+    edited = {**texts, cell.module: texts[cell.module].replace(was, instead, 1)}
+    assert edited != texts
+    assert known.status == "compared"
+    found = compared(cell.module, edited)
+    assert found.status == ("unlike" if was else "compared")
+    report = ProofReport((ProofRow(cls.__name__, "", "right data", found, 0.0),))
+    assert bool(report.refuted) == bool(was)
 
 
 QUEUE = "mase_stream_fifo"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ MOST_BYTES = 1 << 24
 class Line(Protocol):
     """What pyserial offers, and the simulated line too."""
 
-    def write(self, data: bytes) -> Any:
+    def write(self, data: bytes) -> object:
         """Send bytes over the line."""
 
     def read(self, size: int) -> bytes:

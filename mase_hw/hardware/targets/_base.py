@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
@@ -145,7 +145,7 @@ class RoutableTarget(Target):
         """Return the line of a file of `constraints` that gives a port a pin."""
         raise NotImplementedError
 
-    def mend(self, netlist: dict[str, Any]) -> bool:
+    def mend(self, netlist: dict[str, object]) -> bool:
         """Change what nextpnr does not understand of a netlist of Yosys; say whether anything."""
         return False
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from mase_hw._kinds import Record, Table
 from mase_hw.hardware.targets._ecp5_registers import (
     Bit,
     Control,
@@ -44,7 +44,7 @@ class _Choice:
     control: Control = ("0", "1")
 
 
-def choose_behind_registers(module: dict[str, Any]) -> int:
+def choose_behind_registers(module: Record) -> int:
     """Move registers of a module in front of choices of block memories.
 
     Args:
@@ -63,7 +63,7 @@ def choose_behind_registers(module: dict[str, Any]) -> int:
     return count
 
 
-def _nets(module: Mapping[str, Any]) -> tuple[dict[Bit, str], dict[Bit, list[str]]]:
+def _nets(module: Table) -> tuple[dict[Bit, str], dict[Bit, list[str]]]:
     """Return the cell that drives each net, and those that read it; a port is called nothing."""
     drivers: dict[Bit, str] = {}
     readers: dict[Bit, list[str]] = defaultdict(list)
@@ -81,7 +81,7 @@ def _nets(module: Mapping[str, Any]) -> tuple[dict[Bit, str], dict[Bit, list[str
     return drivers, readers
 
 
-def _choices(cells: Mapping[str, Any], drivers: Mapping[Bit, str]) -> Iterator[_Choice]:
+def _choices(cells: Table, drivers: Mapping[Bit, str]) -> Iterator[_Choice]:
     """Yield the choices of blocks, those of common blocks as one."""
     found: dict[str, _Choice] = {}
     for name, cell in cells.items():
@@ -104,9 +104,7 @@ def _choices(cells: Mapping[str, Any], drivers: Mapping[Bit, str]) -> Iterator[_
     yield from {id(item): item for item in found.values()}.values()
 
 
-def _behind(
-    data: Bit, cells: Mapping[str, Any], drivers: Mapping[Bit, str]
-) -> tuple[set[str], set[str]]:
+def _behind(data: Bit, cells: Table, drivers: Mapping[Bit, str]) -> tuple[set[str], set[str]]:
     """Return the cells of the choice that makes a net, and the blocks that it chooses from."""
     made: set[str] = set()
     memories: set[str] = set()
@@ -122,7 +120,7 @@ def _behind(
     return made, memories
 
 
-def _bits(cell: Mapping[str, Any], direction: str) -> list[Bit]:
+def _bits(cell: Table, direction: str) -> list[Bit]:
     return [
         bit
         for port, bits in cell["connections"].items()
@@ -134,7 +132,7 @@ def _bits(cell: Mapping[str, Any], direction: str) -> list[Bit]:
 
 def _is_free(
     choice: _Choice,
-    cells: Mapping[str, Any],
+    cells: Table,
     drivers: Mapping[Bit, str],
     readers: Mapping[Bit, list[str]],
 ) -> bool:
@@ -157,13 +155,13 @@ def _is_free(
     )
 
 
-def _move(choice: _Choice, module: dict[str, Any]) -> None:
+def _move(choice: _Choice, module: Record) -> None:
     """Register what enters a choice, and let it drive what its registers drove."""
     cells = module["cells"]
     for name in choice.memories:
         use_output_registers(cells[name], *choice.control)
     result: dict[Bit, Bit] = {}
-    pattern: dict[str, Any] = {}
+    pattern: Record = {}
     for name in choice.registers:
         pattern = cells.pop(name)
         result[pattern["connections"]["DI"][0]] = pattern["connections"]["Q"][0]
@@ -181,7 +179,7 @@ def _move(choice: _Choice, module: dict[str, Any]) -> None:
             nets[port] = [known.get(bit, bit) for bit in bits]
 
 
-def _first_free(module: Mapping[str, Any]) -> int:
+def _first_free(module: Table) -> int:
     """Return a number that no net has, nor any above it."""
     everything: Iterable[Bit] = (
         bit

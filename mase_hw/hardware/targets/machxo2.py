@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from mase_hw.errors import RoutingError
 from mase_hw.hardware._primitives import FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 from mase_hw.hardware.targets._trellis import KINDS, MEMORY, located, pin_names
 
 _WITHOUT_DATABASE = ("LCMXO3LF-6900C",)
@@ -22,8 +22,8 @@ _PACKAGES = {"TG144": "TQFP144", "MG132": "CSBGA132", "TG100": "TQFP100", "SG32"
 class Machxo2(RoutableTarget):
     """The devices that nextpnr of PyPI has a database of."""
 
-    name: ClassVar[str] = "machxo2"
-    title: ClassVar[str] = "Lattice MachXO2 and MachXO3"
+    name = "machxo2"
+    title = "Lattice MachXO2 and MachXO3"
     primitives: ClassVar[Mapping[str, Resources]] = {
         "LUT4": LUT,
         "TRELLIS_FF": FF,
@@ -31,32 +31,30 @@ class Machxo2(RoutableTarget):
         "TRELLIS_DPR16X4": Resources(lut=6),
         **dict.fromkeys(("DP8KC", "PDPW8KC"), Resources(bram=1)),
     }
-    free: ClassVar[frozenset[str]] = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
-    distribution: ClassVar[str] = "yowasp-nextpnr-machxo2"
+    free = frozenset({"PFUMX", "L6MUX21", "VLO", "VHI"})
+    distribution = "yowasp-nextpnr-machxo2"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "LCMXO2-1200HC": tuple(_PACKAGES),
         "LCMXO3LF-6900C": ("BG256", "BG324", "BG400"),
     }
-    device: ClassVar[str] = "LCMXO3LF-6900C"
-    speeds: ClassVar[tuple[str, ...]] = ("5", "6")
-    clock_mhz: ClassVar[float] = 100.0
-    kinds: ClassVar[Kinds] = (MEMORY, *KINDS)
+    device = "LCMXO3LF-6900C"
+    speeds = ("5", "6")
+    clock_mhz = 100.0
+    kinds = (MEMORY, *KINDS)
     resources: ClassVar[Mapping[str, str]] = {
         "LUT": "TRELLIS_COMB",
         "FF": "TRELLIS_FF",
         "BRAM": "DP8KC",
     }
-    pins: ClassVar[str] = "TRELLIS_IO"
-    constraints: ClassVar[tuple[str, str]] = ("--lpf", "{}")
-    free_pins: ClassVar[tuple[str, ...]] = ("--lpf-allow-unconstrained",)
+    pins = "TRELLIS_IO"
+    constraints = ("--lpf", "{}")
+    free_pins = ("--lpf-allow-unconstrained",)
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; nextpnr inserts the pins."""
         device = part.device if part else self.device
         return f"synth_lattice -family {'xo3' if device.startswith('LCMXO3') else 'xo2'}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", f"{part.device}-{part.speed}{part.package}C"]
 
     def pin_names(self, part: Part) -> list[str]:
@@ -67,11 +65,9 @@ class Machxo2(RoutableTarget):
         return pin_names(self.distribution, folder, _PACKAGES[part.package])
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return located(port, pin)
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--textcfg", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:

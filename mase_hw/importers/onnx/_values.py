@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +15,7 @@ from torch import Tensor
 
 from mase_hw.errors import CaptureError
 from mase_hw.formats import Format
-from mase_hw.ops.infrastructure.fake_quantize import format_of, rounded
+from mase_hw.ops.infrastructure.fake_quantize import format_of, rounded, rounded_to
 
 # Elements of any one tensor of a file.
 MAX_ELEMENTS = 1 << 28
@@ -50,6 +53,21 @@ class Levels:
 
 
 @dataclass(frozen=True)
+class Floats:
+    """Floats of a format of ours, as levels of numbers.
+
+    Attributes:
+        number: the format.
+    """
+
+    number: Format
+
+    def rounded(self, values: Tensor) -> Tensor:
+        """Return the nearest floats."""
+        return rounded_to(values, self.number)
+
+
+@dataclass(frozen=True)
 class Constant:
     """What a file gives, or what is computed of sizes alone.
 
@@ -61,7 +79,71 @@ class Constant:
 
     array: np.ndarray[Any, Any]
     tensor: Tensor | None = None
-    levels: Levels | None = None
+    levels: Levels | Floats | None = None
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums of products of integer codes, which the model scales afterwards.
+
+    Attributes:
+        layer: from the real value of one unit of the sums, of all results or each, and their
+            biases in reals, to the scaled sums.
+        results: how many results have a unit of their own.
+        dimension: of the results, from the last one on.
+        units: real value of one unit, of all results or each.
+        biases: in reals, of all results or each; empty where there are none.
+    """
+
+    layer: Callable[[tuple[Fraction, ...], tuple[Fraction, ...]], Tensor]
+    results: int
+    dimension: int
+    units: tuple[Fraction, ...] = (Fraction(1),)
+    biases: tuple[Fraction, ...] = ()
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The scaled sums, as one layer."""
+        return self.layer(self.units, self.biases)
+
+    def times(self, factors: Value) -> Sums | None:
+        """Return the sums times constants, or a constant for each result; None for others."""
+        given = self._each(factors)
+        if given is None or min(given) <= 0:
+            return None
+        return replace(
+            self, units=_both(operator.mul, self.units, given),
+            biases=_both(operator.mul, self.biases, given) if self.biases else (),
+        )  # fmt: skip
+
+    def plus(self, biases: Value) -> Sums | None:
+        """Return the sums and constants, or a constant for each result; None for others."""
+        given = self._each(biases)
+        if given is None:
+            return None
+        return replace(self, biases=_both(operator.add, self.biases or (Fraction(0),), given))
+
+    def _each(self, value: Value) -> tuple[Fraction, ...] | None:
+        """Return the one number of a constant, or those of each result."""
+        if not isinstance(value, Constant) or not np.isfinite(value.array).all():
+            return None
+        array = value.array
+        along = array.ndim + self.dimension
+        each = along >= 0 and array.size == array.shape[along] == self.results
+        if array.size != 1 and not each:
+            return None
+        return tuple(Fraction(float(item)) for item in array.reshape(-1))
+
+
+def _both(
+    function: Callable[[Fraction, Fraction], Fraction],
+    first: tuple[Fraction, ...],
+    second: tuple[Fraction, ...],
+) -> tuple[Fraction, ...]:
+    """Return a function of numbers, one of which may stand for all."""
+    count = max(len(first), len(second))
+    pairs = (item * (count if len(item) == 1 else 1) for item in (first, second))
+    return tuple(map(function, *pairs))
 
 
 @dataclass(frozen=True)
@@ -81,7 +163,7 @@ class Codes:
     high: int
 
 
-Value = Tensor | Constant | Codes | None
+Value = Tensor | Constant | Codes | Sums | None
 
 
 @dataclass(frozen=True)
@@ -139,6 +221,8 @@ class NodeCall:
             return value
         if isinstance(value, Codes):
             raise self.refuse(f"its {what} is integer codes; DequantizeLinear makes reals of them")
+        if isinstance(value, Sums):
+            return value.values
         if value is None:
             raise self.refuse(f"its {what} is missing")
         found = value.tensor

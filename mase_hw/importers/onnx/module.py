@@ -20,8 +20,10 @@ from mase_hw.importers.onnx._values import (
     MAX_ELEMENTS,
     Codes,
     Constant,
+    Floats,
     Levels,
     NodeCall,
+    Sums,
     Value,
 )
 
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, TensorProto, ValueInfoProto
 
 # Constants behind these keep the formats that they say; what the others say must be seen.
-_ROUNDS = {"DequantizeLinear", "Quant", "IntQuant", "BipolarQuant", "Trunc"}
+_ROUNDS = {"DequantizeLinear", "FloatQuant", "Quant", "IntQuant", "BipolarQuant", "Trunc"}
 _NOT_AHEAD = {"QuantizeLinear", "MultiThreshold"}
 _RANDOM = ("Random", "Bernoulli", "Multinomial")
 _DTYPES = ("float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
@@ -91,7 +93,7 @@ class OnnxModule(nn.Module):
         super().__init__()
         self._title = title
         self._arrays: dict[str, np.ndarray[Any, Any]] = {}
-        self._levels: dict[str, Levels] = {}
+        self._levels: dict[str, Levels | Floats] = {}
         self._held: dict[str, str] = {}
         self._order: list[tuple[str, list[str], list[str]]] = []
         self.places: dict[str, tuple[int, str]] = {}
@@ -344,7 +346,7 @@ def _example(file: Path, item: ValueInfoProto, generator: torch.Generator) -> Te
 
 
 def _real(value: Value) -> Tensor:
-    if isinstance(value, Codes):
+    if isinstance(value, Codes | Sums):
         return value.values
     if isinstance(value, Constant):
         return value.tensor if value.tensor is not None else torch.from_numpy(value.array)
@@ -358,7 +360,7 @@ def _listed(found: object) -> list[Any]:
 
 def _check_sizes(call: NodeCall, found: object) -> None:
     for value in _listed(found):
-        tensor = value.values if isinstance(value, Codes) else value
+        tensor = value.values if isinstance(value, Codes | Sums) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0
         if elements > MAX_ELEMENTS:
             raise call.refuse(

@@ -17,5 +17,4 @@ class Clamp(Unary):
         """Return (low, high), infinite where there is none."""
 
     def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
-        """Return the bounded value."""
         return math.clip(x, *self.bounds(attributes))

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class GLU(Composite):
     """`y = a * sigmoid(b)` for the halves along a dimension."""
 
-    name: ClassVar[str] = "glu"
-    targets: ClassVar[tuple[str, ...]] = ("aten.glu.default",)
+    name = "glu"
+    targets = ("aten.glu.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         size = call.operands["data_in_0"].shape[dim] // 2
-        first = _aten.slice.Tensor(data, dim, 0, size)
-        second = _aten.slice.Tensor(data, dim, size, 2 * size)
-        return [_aten.mul.Tensor(first, _aten.sigmoid.default(second))]
+        first = aten.slice.Tensor(data, dim, 0, size)
+        second = aten.slice.Tensor(data, dim, size, 2 * size)
+        return [aten.mul.Tensor(first, aten.sigmoid.default(second))]
 
     def examples(self) -> list[Example]:
         """Halves of a row, and of channels."""

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mase_hw.arithmetic.fixed_point import exact_combination, fixed
 from mase_hw.cells import Netlist
-from mase_hw.formats import Families, Format
+from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import (
     Apply,
@@ -36,7 +36,7 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         operation: `f`: `add`, `subtract`, `multiply` or, in fixed point, another `Operation`.
     """
 
-    families: ClassVar[Families] = ELEMENTWISE
+    families = ELEMENTWISE
     operation: ClassVar[str]
 
     @abstractmethod
@@ -59,11 +59,9 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return found or elements_of(call).binary_problems(self.operation)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; constants are encoded once."""
         return elements_of(call).binary_reference(self.operation)
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of exact results."""
         return exact_combination(
             self.operation, fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
         )
@@ -73,7 +71,6 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return one_cell(call, elements_of(call).binary_cell(self.operation))
 
     def block_axis(self, name: str) -> int | None:
-        """Any: blocks stay as they are."""
         return None
 
     def orders(self, call: Call) -> dict[str, Order | None]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._numbers import Summing
 from mase_hw.ops._rewriting import Commutative, Rewritten
@@ -17,11 +16,11 @@ from mase_hw.ops.arithmetic._binary import Binary
 class Add(Binary, Commutative, Rewritten, Summing):
     """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
-    name: ClassVar[str] = "add"
-    targets: ClassVar[tuple[str, ...]] = ("aten.add.Tensor", "aten.add.Scalar")
-    homogeneous: ClassVar[bool] = True
-    operation: ClassVar[str] = "add"
-    opposite: ClassVar[str] = "subtract"
+    name = "add"
+    targets = ("aten.add.Tensor", "aten.add.Scalar")
+    homogeneous = True
+    operation = "add"
+    opposite = "subtract"
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write a factor of the second operand, `alpha`, as a product, and -1 as the other sign."""
@@ -32,24 +31,22 @@ class Add(Binary, Commutative, Rewritten, Summing):
         if alpha == -1:
             return [_combined(self.opposite, first, second)]
         number = isinstance(second, int | float)
-        scaled = second * alpha if number else torch.ops.aten.mul.Tensor(second, alpha)
+        scaled = second * alpha if number else aten.mul.Tensor(second, alpha)
         return [_combined(self.operation, first, scaled)]
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """One element of each."""
         return [(dict.fromkeys(call.streams, 1), 1)]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return first + second
 
 
-def _combined(operation: str, first: Tensor, second: Tensor) -> Any:
+def _combined(operation: str, first: Tensor, second: Tensor) -> Tensor:
     """Return a sum or a difference of two tensors, one of which may be a Python number."""
     if operation == "subtract" and isinstance(first, int | float):
-        return torch.ops.aten.rsub.Scalar(second, first)
+        return aten.rsub.Scalar(second, first)
     if operation == "add" and isinstance(first, int | float):
         first, second = second, first
-    packet = torch.ops.aten.add if operation == "add" else torch.ops.aten.sub
+    packet = aten.add if operation == "add" else aten.sub
     target = packet.Scalar if isinstance(second, int | float) else packet.Tensor
     return target(first, second)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import pi
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Atan2(Composite):
@@ -22,24 +20,23 @@ class Atan2(Composite):
     `x`, a `y` that is rounded to zero has the angle of a positive one: codes have no negative zero.
     """
 
-    name: ClassVar[str] = "atan2"
-    targets: ClassVar[tuple[str, ...]] = ("aten.atan2.default",)
+    name = "atan2"
+    targets = ("aten.atan2.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the angle, reflected at the diagonal, the vertical and the horizontal axis."""
         y, x = operands.values()
-        rise, run = _aten.abs.default(y), _aten.abs.default(x)
-        shorter, longer = _aten.minimum.default(rise, run), _aten.maximum.default(rise, run)
-        angle = _aten.atan.default(_aten.div.Tensor(shorter, longer))
+        rise, run = aten.abs.default(y), aten.abs.default(x)
+        shorter, longer = aten.minimum.default(rise, run), aten.maximum.default(rise, run)
+        angle = aten.atan.default(aten.div.Tensor(shorter, longer))
         for behind, turn in (
-            (_aten.gt.Tensor(rise, run), pi / 2),
-            (_aten.lt.Scalar(x, 0.0), pi),
-            (_aten.lt.Scalar(y, 0.0), 0.0),
+            (aten.gt.Tensor(rise, run), pi / 2),
+            (aten.lt.Scalar(x, 0.0), pi),
+            (aten.lt.Scalar(y, 0.0), 0.0),
         ):
-            reflected = _aten.rsub.Scalar(angle, turn) if turn else _aten.neg.default(angle)
-            angle = _aten.where.self(behind, reflected, angle)
+            reflected = aten.rsub.Scalar(angle, turn) if turn else aten.neg.default(angle)
+            angle = aten.where.self(behind, reflected, angle)
         return [angle]
 
     def examples(self) -> list[Example]:
-        """Vectors in all quarters."""
         return [(Apply(torch.atan2), (example_values(3, 6), example_values(3, 6, seed=1)))]

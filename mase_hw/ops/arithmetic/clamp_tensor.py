@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class ClampTensor(Composite):
     """`min(max(x, low), high)`, element by element; each bound may be missing."""
 
-    name: ClassVar[str] = "clamp_tensor"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "clamp_tensor"
+    targets = (
         "aten.clamp.Tensor",
         "aten.clamp_min.Tensor",
         "aten.clamp_max.Tensor",
     )
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is bounded."""
         made = operands["data_in_0"]
-        for name, bound in (("min", _aten.maximum.default), ("max", _aten.minimum.default)):
+        for name, bound in (("min", aten.maximum.default), ("max", aten.minimum.default)):
             if name in operands:
                 made = bound(made, operands[name])
         return [made]

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -28,8 +27,8 @@ from mase_hw.ops._tiling import Elementwise
 class Div(Operator, Elementwise, Rewritten):
     """A negative divisor changes the sign."""
 
-    name: ClassVar[str] = "div"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "div"
+    targets = (
         "aten.div.Tensor",
         "aten.div.Scalar",
         "aten.div.Tensor_mode",
@@ -90,7 +89,6 @@ class Div(Operator, Elementwise, Rewritten):
         return found or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         fraction = fixed(call.operands["data_in_0"]).frac_width + self._shift(call)
         sign = -1 if call.attributes["divisor"] < 0 else 1
         result = call.result.quantized
@@ -108,7 +106,6 @@ class Div(Operator, Elementwise, Rewritten):
         return math.frexp(abs(call.attributes["divisor"]))[1] - 1
 
     def examples(self) -> list[Example]:
-        """By 4, and by -1/2."""
         return [
             (Apply(lambda x: x / 4), (example_values(3, 5),)),
             (Apply(lambda x: torch.div(x, -0.5)), (example_values(3, 5),)),

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Hypot(Composite):
     """The root of the sum of two squares."""
 
-    name: ClassVar[str] = "hypot"
-    targets: ClassVar[tuple[str, ...]] = ("aten.hypot.default",)
+    name = "hypot"
+    targets = ("aten.hypot.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        squares = [_aten.square.default(value) for value in operands.values()]
-        return [_aten.sqrt.default(_aten.add.Tensor(*squares))]
+        squares = [aten.square.default(value) for value in operands.values()]
+        return [aten.sqrt.default(aten.add.Tensor(*squares))]
 
     def examples(self) -> list[Example]:
         return [(Apply(torch.hypot), (example_values(2, 5), example_values(2, 5, seed=1)))]

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Lerp(Composite):
     """`start + weight * (end - start)`."""
 
-    name: ClassVar[str] = "lerp"
-    targets: ClassVar[tuple[str, ...]] = ("aten.lerp.Scalar", "aten.lerp.Tensor")
+    name = "lerp"
+    targets = ("aten.lerp.Scalar", "aten.lerp.Tensor")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         start, end = operands["data_in_0"], operands["end"]
         weight = operands["weight"] if "weight" in operands else call.attributes["weight"]
-        return [_aten.add.Tensor(start, _aten.mul.Tensor(_aten.sub.Tensor(end, start), weight))]
+        return [aten.add.Tensor(start, aten.mul.Tensor(aten.sub.Tensor(end, start), weight))]
 
     def examples(self) -> list[Example]:
-        """A number, and a stream."""
         values, others = example_values(2, 5), example_values(2, 5, seed=1)
         return [
             (Apply(lambda x, y: torch.lerp(x, y, 0.25)), (values, others)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -16,13 +15,12 @@ from mase_hw.ops.arithmetic._binary import Binary
 class Mul(Binary, Commutative, Borrowed, Foldable):
     """Product of two tensors, `y = a * b`, exact and rounded once."""
 
-    name: ClassVar[str] = "mul"
-    targets: ClassVar[tuple[str, ...]] = ("aten.mul.Tensor", "aten.mul.Scalar")
-    operation: ClassVar[str] = "multiply"
-    also_for: ClassVar[str] = "mask"
+    name = "mul"
+    targets = ("aten.mul.Tensor", "aten.mul.Scalar")
+    operation = "multiply"
+    also_for = "mask"
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return the real result."""
         return first * second
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:

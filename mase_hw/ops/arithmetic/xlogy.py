@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -15,12 +15,12 @@ from mase_hw.ops._composite import Composite
 class XLogY(Composite):
     """The logarithm is rounded before."""
 
-    name: ClassVar[str] = "xlogy"
-    targets: ClassVar[tuple[str, ...]] = ("aten.xlogy.Tensor",)
+    name = "xlogy"
+    targets = ("aten.xlogy.Tensor",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         first, second = operands.values()
-        return [torch.ops.aten.mul.Tensor(first, torch.ops.aten.log.default(second))]
+        return [aten.mul.Tensor(first, aten.log.default(second))]
 
     def examples(self) -> list[Example]:
         return [

@@ -58,20 +58,17 @@ define_cache("cache", cache)
 class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
     """A memory that an inference writes one entry of, and reads whole."""
 
-    name: ClassVar[str] = "cache"
-    targets: ClassVar[tuple[str, ...]] = ("mase.cache.default",)
+    name = "cache"
+    targets = ("mase.cache.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "position": "data_in_1"}
 
     def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
-        """Zeros in every place."""
         return _empty(data_in_0, attributes["dim"], attributes["places"])
 
     def places(self, call: Call) -> dict[str, int]:
-        """Those of the memory."""
         return {"data_in_1": call.attributes["places"]}
 
     def result_format(self, call: Call) -> Format | None:
-        """That of the entries."""
         return call.operands["data_in_0"].format
 
     def operand_format(self, call: Call, name: str) -> Format | None:

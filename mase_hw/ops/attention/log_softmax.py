@@ -7,11 +7,11 @@ difference; the difference is exact and rounded once.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.reductions.logsumexp import log_of_exponentials
@@ -20,8 +20,8 @@ from mase_hw.ops.reductions.logsumexp import log_of_exponentials
 class LogSoftmax(Composite):
     """`y[i] = x[i] - log(sum exp(x))`."""
 
-    name: ClassVar[str] = "log_softmax"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "log_softmax"
+    targets = (
         "aten.log_softmax.int",
         "aten._log_softmax.default",
         "aten.special_log_softmax.default",
@@ -30,10 +30,9 @@ class LogSoftmax(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         data = operands["data_in_0"]
         whole = log_of_exponentials(data, [int(call.attributes["dim"])])
-        return [torch.ops.aten.sub.Tensor(data, whole)]
+        return [aten.sub.Tensor(data, whole)]
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one."""
         return [
             (Apply(lambda x: torch.log_softmax(x, -1)), (example_values(3, 2, 7),)),
             (Apply(lambda x: torch.log_softmax(x, 1)), (example_values(3, 5, 2),)),

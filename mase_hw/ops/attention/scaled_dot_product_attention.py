@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_attention
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, for_scores
-
-_aten = torch.ops.aten
 
 
 def padded_attention(
@@ -55,13 +55,13 @@ define_attention("padded_attention", padded_attention)
 class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
-    name: ClassVar[str] = "scaled_dot_product_attention"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "scaled_dot_product_attention"
+    targets = (
         "aten.scaled_dot_product_attention.default",
         "mase.padded_attention.default",
     )
-    fused: ClassVar[bool] = True
-    mask_argument: ClassVar[str | None] = "attn_mask"
+    fused = True
+    mask_argument = "attn_mask"
     operand_names: ClassVar[Mapping[str, str]] = {
         "query": "data_in_0",
         "key": "data_in_1",
@@ -78,25 +78,25 @@ class ScaledDotProductAttention(Composite, Masked):
         heads, shared = (call.operands[f"data_in_{number}"].shape[-3] for number in (0, 1))
         grouped = heads > shared
         if heads < shared:
-            query = _aten.expand.default(query, [-1, shared, -1, -1])
+            query = aten.expand.default(query, [-1, shared, -1, -1])
         if grouped:
             # Heads that share keys come together: [batch, groups, heads of a group, tokens, size].
-            query = _aten.unflatten.int(query, -3, [shared, heads // shared])
-            key, value = (_aten.unsqueeze.default(item, -3) for item in (key, value))
-        scores = _aten.matmul.default(query, _aten.transpose.int(key, -2, -1))
+            query = aten.unflatten.int(query, -3, [shared, heads // shared])
+            key, value = (aten.unsqueeze.default(item, -3) for item in (key, value))
+        scores = aten.matmul.default(query, aten.transpose.int(key, -2, -1))
         mask, bias = self._mask(call), self._bias(call)
         if grouped:
             mask, bias = (_grouped(item, shared, heads // shared) for item in (mask, bias))
         scale = self._scale(call)
         if bias is not None:
-            scores = _aten.add.Tensor(_aten.mul.Tensor(scores, scale), bias)
+            scores = aten.add.Tensor(aten.mul.Tensor(scores, scale), bias)
             scale = 1.0
         kept = operands.get("kept")
         if kept is not None and grouped:
-            kept = _aten.unsqueeze.default(kept, 1)
+            kept = aten.unsqueeze.default(kept, 1)
         weights = torch.ops.mase.masked_softmax.default(scores, mask, -1, scale, kept)
-        result = _aten.matmul.default(weights, value)
-        return [_aten.flatten.using_ints(result, -4, -3) if grouped else result]
+        result = aten.matmul.default(weights, value)
+        return [aten.flatten.using_ints(result, -4, -3) if grouped else result]
 
     def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask; None where it drops some weights."""
@@ -110,7 +110,7 @@ class ScaledDotProductAttention(Composite, Masked):
         options = {name: call.attributes.get(name) for name in ("scale", "enable_gqa")}
         causal = call.attributes.get("is_causal", False)
         if mask.kept is None:
-            return _aten.scaled_dot_product_attention.default(
+            return aten.scaled_dot_product_attention.default(
                 *inputs, constant, 0.0, causal, **options
             )
         shape = call.operands["data_in_1"].shape
@@ -187,7 +187,7 @@ class ScaledDotProductAttention(Composite, Masked):
 
         def attend(x: Tensor, y: Tensor, z: Tensor, *masks: Tensor, shared: int = 2) -> Tensor:
             key, value = heads(y, shared), heads(z, shared)
-            more: dict[str, Any] = {"attn_mask": masks[0]} if masks else {"is_causal": True}
+            more: Record = {"attn_mask": masks[0]} if masks else {"is_causal": True}
             result = attention(heads(x, 2), key, value, enable_gqa=shared < 2, **more)
             return result.transpose(1, 2).flatten(-2)
 

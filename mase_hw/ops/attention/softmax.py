@@ -19,6 +19,8 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.approximation.softmax import Softmax as SoftmaxArithmetic
 from mase_hw.approximation.softmax import most_fraction
 from mase_hw.arithmetic.carriers import fixed_of
@@ -76,15 +78,15 @@ define_masked("masked_softmax", masked_softmax)
 class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
-    name: ClassVar[str] = "softmax"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "softmax"
+    targets = (
         "mase.masked_softmax.default",
         "aten.softmax.int",
         "aten._softmax.default",
     )
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
-    exact_everywhere: ClassVar[bool] = False
-    masked_argument: ClassVar[str | None] = "self"
+    exact_everywhere = False
+    masked_argument = "self"
 
     def dim(self, call: Call) -> int:
         """Return the dimension of the rows."""
@@ -135,8 +137,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:
             return None
         if mask.bias is not None:
-            scaled = data if scale == 1 else torch.ops.aten.mul.Tensor(data, scale)
-            data, scale = torch.ops.aten.add.Tensor(scaled, mask.bias), 1.0
+            scaled = data if scale == 1 else aten.mul.Tensor(data, scale)
+            data, scale = aten.add.Tensor(scaled, mask.bias), 1.0
         kept = None if mask.kept is None else for_scores(mask, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
@@ -173,7 +175,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dim, arithmetic = self.dim(call), self._arithmetic(call)
         mask = self._mask(call)
 
@@ -215,7 +216,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
             data.beats,
             data.growth,
         )
-        wires: dict[str, Any] = {name: net.input(name) for name in call.streams}
+        wires: Record = {name: net.input(name) for name in call.streams}
         kept = None if mask is None else net.memory("mask", _memory(data, mask))
         return net.netlist(data_out_0=net.add(cell, **wires, mask=kept))
 

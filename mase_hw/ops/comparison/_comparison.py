@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
-from mase_hw.formats import FIXED_POINT, Families, Format, make_format
+from mase_hw.formats import FIXED_POINT, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._numbers import Selecting
@@ -30,12 +30,11 @@ class Comparison(Binary, Selecting):
         relation: the relation of real values.
     """
 
-    families: ClassVar[Families] = FIXED_POINT
-    homogeneous: ClassVar[bool] = True
+    families = FIXED_POINT
+    homogeneous = True
     relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        """Return where the relation holds."""
         return type(self).relation(first, second)
 
     def operand_format(self, call: Call, name: str) -> Format | None:

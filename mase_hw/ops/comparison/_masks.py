@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class MaskPair(Composite):
@@ -23,7 +22,6 @@ class MaskPair(Composite):
         """Return the truth that two truths give."""
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse the bits of whole numbers."""
         if not _is_mask(call):
             return ["it combines the bits of whole numbers; only masks have hardware"]
         return super().problems(call)
@@ -49,7 +47,7 @@ class Quantifier(Composite):
         function: torch's own.
     """
 
-    function: ClassVar[Callable[..., Any]]
+    function: ClassVar[Callable[..., Tensor]]
 
     @abstractmethod
     def reduced(self, data: Tensor, dims: list[int], keeps: bool) -> Tensor:
@@ -64,7 +62,6 @@ class Quantifier(Composite):
         return [self.reduced(data, dims, keeps)]
 
     def examples(self) -> list[Example]:
-        """A mask, and numbers."""
         holds = type(self).function
         return [
             (
@@ -79,9 +76,9 @@ def _is_mask(call: Call) -> bool:
     return call.result.dtype == "bool"
 
 
-def _truths(call: Call, operands: Mapping[str, Any]) -> list[Tensor]:
+def _truths(call: Call, operands: Mapping[str, Tensor]) -> list[Tensor]:
     """Return each operand as 0 and 1; numbers hold where they are not zero."""
     return [
-        value if call.operands[name].dtype == "bool" else _aten.ne.Scalar(value, 0)
+        value if call.operands[name].dtype == "bool" else aten.ne.Scalar(value, 0)
         for name, value in operands.items()
     ]

@@ -8,17 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Bucketize(Composite):
     """A comparison with every boundary, and their count."""
 
-    name: ClassVar[str] = "bucketize"
-    targets: ClassVar[tuple[str, ...]] = ("aten.bucketize.Tensor", "aten.searchsorted.Tensor")
+    name = "bucketize"
+    targets = ("aten.bucketize.Tensor", "aten.searchsorted.Tensor")
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "boundaries": "boundaries",
@@ -40,9 +39,9 @@ class Bucketize(Composite):
         if self._refusal(call):
             return None
         right = call.attributes.get("right", False) or call.attributes.get("side") == "right"
-        passed = _aten.ge.Tensor if right else _aten.gt.Tensor
-        numbers = _aten.unsqueeze.default(operands["data_in_0"], -1)
-        return [_aten.sum.dim_IntList(passed(numbers, call.constants["boundaries"]), [-1])]
+        passed = aten.ge.Tensor if right else aten.gt.Tensor
+        numbers = aten.unsqueeze.default(operands["data_in_0"], -1)
+        return [aten.sum.dim_IntList(passed(numbers, call.constants["boundaries"]), [-1])]
 
     def examples(self) -> list[Example]:
         """Four buckets, either way; the row to search first."""

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Heaviside(Composite):
     """A comparison, and a choice."""
 
-    name: ClassVar[str] = "heaviside"
-    targets: ClassVar[tuple[str, ...]] = ("aten.heaviside.default",)
+    name = "heaviside"
+    targets = ("aten.heaviside.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is chosen."""
         data, middle = operands["data_in_0"], operands["values"]
-        above = _aten.where.Scalar(_aten.gt.Scalar(data, 0), 1.0, 0.0)
-        return [_aten.where.self(_aten.eq.Scalar(data, 0), middle, above)]
+        above = aten.where.Scalar(aten.gt.Scalar(data, 0), 1.0, 0.0)
+        return [aten.where.self(aten.eq.Scalar(data, 0), middle, above)]
 
     def examples(self) -> list[Example]:
-        """A constant, and a stream."""
         values = example_values(2, 5).relu() - example_values(2, 5, seed=1).relu()
         return [
             (Apply(torch.heaviside, torch.tensor(0.5)), (values,)),

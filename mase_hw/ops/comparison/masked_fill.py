@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -16,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class MaskedFill(Composite):
     """A choice between a number and the tensor."""
 
-    name: ClassVar[str] = "masked_fill"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "masked_fill"
+    targets = (
         "aten.masked_fill.Scalar",
         "aten.masked_fill.Tensor",
     )
@@ -28,7 +28,6 @@ class MaskedFill(Composite):
     }
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a number without end."""
         value = call.constants.get("value")
         if value is not None and not math.isfinite(float(value)):
             return [f"it fills with {float(value)}; give the least number that counts instead"]
@@ -41,7 +40,7 @@ class MaskedFill(Composite):
         mask, data = operands["data_in_1"], operands["data_in_0"]
         real = call.operands["data_in_0"].dtype.startswith(("float", "bfloat"))
         number = float(value) if real else int(value)
-        return [torch.ops.aten.where.ScalarSelf(mask, number, data)]
+        return [aten.where.ScalarSelf(mask, number, data)]
 
     def examples(self) -> list[Example]:
         """A mask that streams, and a constant one."""

@@ -29,8 +29,8 @@ _CONDITION = "data_in_2"
 class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered):
     """The condition is any tensor, which holds where it is not zero."""
 
-    name: ClassVar[str] = "where"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "where"
+    targets = (
         "aten.where.self",
         "aten.where.ScalarSelf",
         "aten.where.ScalarOther",
@@ -63,7 +63,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return fixed(call.operands["data_in_0"]), fixed(call.operands["data_in_1"])
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of either operand."""
         return exact_combination("maximum", *self._formats(call))
 
     def compute(
@@ -73,7 +72,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return torch.where(operands[_CONDITION] != 0, operands["data_in_0"], operands["data_in_1"])
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; constants are encoded once."""
         first, second = self._formats(call)
         fraction = max(first.frac_width, second.frac_width)
         result, streams = call.result.quantized, list(call.streams)

@@ -13,7 +13,6 @@ count where a format has no zero.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import ClassVar
 
 import numpy as np
@@ -22,7 +21,7 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.sliding_window import SlidingWindow
-from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
@@ -46,8 +45,8 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
     """
 
     dimensions: ClassVar[int]
-    scales: ClassVar[bool] = True
-    options: ClassVar[Mapping[str, range]] = OPTIONS
+    scales = True
+    options = OPTIONS
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -57,7 +56,7 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
     def filters(self, call: Call, weight: Tensor) -> Tensor:
         """Return weights as `[results, channels of a group, height, width]`."""
 
-    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
+    families = SCALARS | BLOCKS | SCALED
 
     def block_axis(self, name: str) -> int:
         """Blocks lie along the channels, counted from the last dimension."""
@@ -73,7 +72,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return found or self._illegal(call) or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
-        """Return what its arithmetic says."""
         return self._product(call).notes()
 
     def _illegal(self, call: Call) -> list[str]:
@@ -89,7 +87,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return []
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes, exact sums that are rounded once."""
         product, gather = self._product(call), Gather(*self.axes(call))
         groups, shape = int(call.attributes["groups"]), call.result.shape[1:]
         if isinstance(product, GROUPED):
@@ -115,7 +112,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return compute_rows
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -123,7 +119,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return [[("data_in_0", 0), ("data_out_0", 0)]] if self._separate(call) else []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One pixel at a time."""
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
@@ -177,11 +172,9 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
         return Window(rows, columns, tiles, tiles // groups, out_tiles // groups, elements)
 
     def repeats(self, call: Call) -> dict[str, int]:
-        """Every position takes all weights."""
         return {"weight": call.result.elements // call.result.shape[1]}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * int(np.prod(self._filter_shape(call)))
 
     @staticmethod

@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops.convolution._images import no_batch
-
-_aten = torch.ops.aten
 
 
 def triple(given: Any, default: int) -> tuple[int, int, int]:
@@ -47,11 +45,11 @@ def convolution_problems(call: Call) -> list[str]:
 def separately(
     data: Tensor,
     shape: Sequence[int],
-    frames: Callable[[Any], Any],
+    frames: Callable[[Tensor], Tensor],
     frame_size: tuple[int, int],
-    depths: Callable[[Any], Any],
+    depths: Callable[[Tensor], Tensor],
     depth_size: int,
-) -> Any:
+) -> Tensor:
     """Return what an operator makes of a volume that works along each dimension for itself.
 
     Args:
@@ -64,11 +62,11 @@ def separately(
     """
     batch, channels, depth = -1, shape[1], shape[2]
     height, width = frame_size
-    images = _aten.reshape.default(data, [batch, channels * depth, *shape[3:]])
+    images = aten.reshape.default(data, [batch, channels * depth, *shape[3:]])
     images = frames(images)
-    rows = _aten.reshape.default(images, [batch, channels, depth, height * width])
+    rows = aten.reshape.default(images, [batch, channels, depth, height * width])
     rows = depths(rows)
-    return _aten.reshape.default(rows, [batch, channels, depth_size, height, width])
+    return aten.reshape.default(rows, [batch, channels, depth_size, height, width])
 
 
 def tall(
@@ -78,7 +76,7 @@ def tall(
     stride: int,
     dilation: int,
     depth: int,
-) -> Any:
+) -> Tensor:
     """Return an image of windows over the depth, one below the other, their frames as channels.
 
     Channel `c * kernel + k` of window `d` is channel c of frame `d * stride + k * dilation`.
@@ -92,14 +90,14 @@ def tall(
         depth: the number of windows.
     """
     _, channels, _, height, width = shape
-    rows = _aten.reshape.default(data, [-1, channels, shape[2], height * width])
+    rows = aten.reshape.default(data, [-1, channels, shape[2], height * width])
     ends = [(k * dilation, k * dilation + (depth - 1) * stride + 1) for k in range(kernel)]
-    parts = [_aten.slice.Tensor(rows, 2, start, end, stride) for start, end in ends]
-    stacked = _aten.stack.default(parts, 2) if kernel > 1 else parts[0]
-    return _aten.reshape.default(stacked, [-1, channels * kernel, depth * height, width])
+    parts = [aten.slice.Tensor(rows, 2, start, end, stride) for start, end in ends]
+    stacked = aten.stack.default(parts, 2) if kernel > 1 else parts[0]
+    return aten.reshape.default(stacked, [-1, channels * kernel, depth * height, width])
 
 
-def untall(data: Tensor, size: Sequence[int], rows: int, first: int = 0) -> Any:
+def untall(data: Tensor, size: Sequence[int], rows: int, first: int = 0) -> Tensor:
     """Return the volume whose frames lie one below the other in a tall image.
 
     Args:
@@ -109,10 +107,10 @@ def untall(data: Tensor, size: Sequence[int], rows: int, first: int = 0) -> Any:
         first: the row of these with which a frame begins.
     """
     channels, depth, height, width = size
-    frames = _aten.reshape.default(data, [-1, channels * depth, rows, width])
+    frames = aten.reshape.default(data, [-1, channels * depth, rows, width])
     if rows > height:
-        frames = _aten.slice.Tensor(frames, 2, first, first + height)
-    return _aten.reshape.default(frames, [-1, channels, depth, height, width])
+        frames = aten.slice.Tensor(frames, 2, first, first + height)
+    return aten.reshape.default(frames, [-1, channels, depth, height, width])
 
 
 def padded(data: Tensor, shape: Sequence[int], amounts: Sequence[tuple[int, int]]) -> Any:
@@ -130,12 +128,12 @@ def padded(data: Tensor, shape: Sequence[int], amounts: Sequence[tuple[int, int]
     def frames(images: object) -> Any:
         if not (top or bottom or left or right):
             return images
-        return _aten.constant_pad_nd.default(images, [left, right, top, bottom], 0.0)
+        return aten.constant_pad_nd.default(images, [left, right, top, bottom], 0.0)
 
     def depths(rows: object) -> Any:
         if not (front or back):
             return rows
-        return _aten.constant_pad_nd.default(rows, [0, 0, front, back], 0.0)
+        return aten.constant_pad_nd.default(rows, [0, 0, front, back], 0.0)
 
     total = depth + front + back
     made = separately(data, shape, frames, (height, width), depths, total)

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
-_aten = torch.ops.aten
-
 
 class Fold(Composite):
     """`y[c, place(q, i)] += x[c k + i, q]`: a transposed convolution with one weight a window."""
 
-    name: ClassVar[str] = "fold"
-    targets: ClassVar[tuple[str, ...]] = ("aten.col2im.default",)
+    name = "fold"
+    targets = ("aten.col2im.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         if len(call.operands["data_in_0"].shape) != 3:
             return [no_batch(3)]
         return super().problems(call)
@@ -48,10 +45,10 @@ class Fold(Composite):
                 sizes, padding, reached, places, stride, strict=True
             )
         ]
-        image = _aten.reshape.default(operands["data_in_0"], [-1, shape[1], *places])
+        image = aten.reshape.default(operands["data_in_0"], [-1, shape[1], *places])
         groups = shape[1] // (kernel[0] * kernel[1])
         # What no window reaches stays zero.
-        folded = _aten.conv_transpose2d.input(
+        folded = aten.conv_transpose2d.input(
             image,
             _windows(kernel, groups),
             None,

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Sliding(Composite):
     """`y[..., i, ..., k] = x[..., i step + k, ...]`, windows of `size`, every `step` elements."""
 
-    name: ClassVar[str] = "sliding"
-    targets: ClassVar[tuple[str, ...]] = ("aten.unfold.default",)
+    name = "sliding"
+    targets = ("aten.unfold.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Cut what does not overlap; else put a slice for each element side by side."""
@@ -30,16 +27,15 @@ class Sliding(Composite):
         data, count = operands["data_in_0"], result[dim]
         if size == step:
             if count * size < shape[dim]:
-                data = _aten.slice.Tensor(data, dim, 0, count * size)
+                data = aten.slice.Tensor(data, dim, 0, count * size)
             apart = [-1, *shape[1:dim], count, size, *shape[dim + 1 :]]
             axes = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
-            return [_aten.permute.default(_aten.reshape.default(data, apart), axes)]
+            return [aten.permute.default(aten.reshape.default(data, apart), axes)]
         last = (count - 1) * step + 1
-        parts = [_aten.slice.Tensor(data, dim, k, k + last, step) for k in range(size)]
-        return [_aten.stack.default(parts, -1)]
+        parts = [aten.slice.Tensor(data, dim, k, k + last, step) for k in range(size)]
+        return [aten.stack.default(parts, -1)]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse windows of inferences."""
         if int(call.attributes["dimension"]) % len(call.operands["data_in_0"].shape) == 0:
             return ["its windows lie along dimension 0, the batch; name another dimension"]
         return super().problems(call)

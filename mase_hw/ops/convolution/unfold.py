@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
-_aten = torch.ops.aten
-
 
 class Unfold(Composite):
     """`y[c k + i, q] = x[c, place(q, i)]`, zeros outside."""
 
-    name: ClassVar[str] = "unfold"
-    targets: ClassVar[tuple[str, ...]] = ("aten.im2col.default",)
+    name = "unfold"
+    targets = ("aten.im2col.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         if len(call.operands["data_in_0"].shape) != 4:
             return [no_batch(4)]
         return super().problems(call)
@@ -39,7 +35,7 @@ class Unfold(Composite):
         high, wide = pair(given["padding"], 2, 0)
         data = operands["data_in_0"]
         if high or wide:
-            data = _aten.constant_pad_nd.default(data, [wide, wide, high, high], 0.0)
+            data = aten.constant_pad_nd.default(data, [wide, wide, high, high], 0.0)
         sizes = (shape[2] + 2 * high, shape[3] + 2 * wide)
         steps = [
             (size - step * (count - 1) - 1) // stride[axis]
@@ -48,16 +44,15 @@ class Unfold(Composite):
         parts = []
         for row in range(kernel[0]):
             start = row * dilation[0]
-            lines = _aten.slice.Tensor(data, 2, start, start + steps[0] * stride[0] + 1, stride[0])
+            lines = aten.slice.Tensor(data, 2, start, start + steps[0] * stride[0] + 1, stride[0])
             for column in range(kernel[1]):
                 start = column * dilation[1]
                 end = start + steps[1] * stride[1] + 1
-                parts.append(_aten.slice.Tensor(lines, 3, start, end, stride[1]))
-        stacked = _aten.stack.default(parts, 2)
-        return [_aten.reshape.default(stacked, [-1, *call.result.shape[1:]])]
+                parts.append(aten.slice.Tensor(lines, 3, start, end, stride[1]))
+        stacked = aten.stack.default(parts, 2)
+        return [aten.reshape.default(stacked, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Stride, padding and dilation."""
         return [
             (nn.Unfold(2), (example_values(2, 2, 3, 4),)),
             (nn.Unfold((2, 3), (2, 1), 1, stride=2), (example_values(2, 1, 4, 5),)),

@@ -12,7 +12,7 @@ from torch import Tensor
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.formats import FIXED_POINT, Families
+from mase_hw.formats import FIXED_POINT
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.ops._base import (
     Apply,
@@ -34,9 +34,9 @@ class Step(Operator, Elementwise):
         negates: whether it is the negative of a number that is rounded, and negated again.
     """
 
-    families: ClassVar[Families] = FIXED_POINT
+    families = FIXED_POINT
     rounding: ClassVar[str]
-    negates: ClassVar[bool] = False
+    negates = False
 
     def problems(self, call: Call) -> list[str]:
         if call.attributes.get("decimals"):
@@ -44,7 +44,6 @@ class Step(Operator, Elementwise):
         return super().problems(call)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         data, whole, result = fixed(call.operands["data_in_0"]), _whole(self, call), call.result
         sign = -1 if self.negates else 1
 
@@ -66,7 +65,6 @@ class Step(Operator, Elementwise):
         return net.netlist(data_out_0=net.add(second, data_in_0=made))
 
     def examples(self) -> list[Example]:
-        """Numbers of both signs."""
         target: Any = torch_target(self.targets[0])
         return [(Apply(lambda x: target(x * 3.0)), (example_values(3, 11),))]
 

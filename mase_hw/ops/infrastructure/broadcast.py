@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 
 from mase_hw.geometry.tensor import Order
@@ -17,12 +15,11 @@ define_sized("broadcast", torch.Tensor.expand)
 class Broadcast(Expand):
     """`expand`, in the order of elements that it was made for."""
 
-    name: ClassVar[str] = "broadcast"
-    targets: ClassVar[tuple[str, ...]] = ("mase.broadcast.default",)
-    role: ClassVar[str | None] = "broadcast"
+    name = "broadcast"
+    targets = ("mase.broadcast.default",)
+    role = "broadcast"
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """As it was made."""
         return {"data_in_0": call.operands["data_in_0"].order, "data_out_0": call.result.order}
 
     def examples(self) -> list[Example]:

@@ -15,7 +15,7 @@ from mase_hw.arithmetic.scalars import unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats import Families, Family
+from mase_hw.formats import Family
 from mase_hw.geometry.blocks import (
     block_axis,
     block_order,
@@ -35,10 +35,10 @@ define_identity("cast")
 class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
-    name: ClassVar[str] = "cast"
+    name = "cast"
     targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
-    role: ClassVar[str | None] = "cast"
-    families: ClassVar[Families] = frozenset(Family)
+    role = "cast"
+    families = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse odd scales, and blocks that hardware cannot stream."""
@@ -94,7 +94,6 @@ class Cast(Operator, Elementwise, Ordered):
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -38,14 +37,13 @@ class Collect(Moves, Ordered, Tiled):
     Where steps run on the same hardware it is a wire, because their results follow each other.
     """
 
-    name: ClassVar[str] = "collect"
-    targets: ClassVar[tuple[str, ...]] = ("mase.collect.default",)
-    role: ClassVar[str | None] = "collect"
-    casts: ClassVar[bool] = True
-    shares_format: ClassVar[bool] = True
+    name = "collect"
+    targets = ("mase.collect.default",)
+    role = "collect"
+    casts = True
+    shares_format = True
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         return lambda *codes: torch.stack(codes, 1)
 
     def compute(
@@ -56,15 +54,12 @@ class Collect(Moves, Ordered, Tiled):
         return torch.stack(members, 1)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Torch's own, in which the parts lie one behind the other."""
         return dict.fromkeys([*call.streams, *call.results])
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         return [[(name, 0) for name in (*call.streams, *call.results)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
     def hardware(self, call: Call) -> Netlist:

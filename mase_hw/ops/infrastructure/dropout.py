@@ -6,8 +6,6 @@ JMLR 15 (2014); torch scales while training, so that inference is the identity.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import nn
 
 from mase_hw.ops._base import Call, Example, example_values
@@ -18,8 +16,8 @@ from mase_hw.ops.movement._moves import Wire
 class Dropout(Wire, Removable):
     """Every kind of dropout; only its inference has hardware, which is a wire."""
 
-    name: ClassVar[str] = "dropout"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "dropout"
+    targets = (
         "aten.dropout.default",
         "aten.feature_dropout.default",
         "aten.alpha_dropout.default",
@@ -35,7 +33,6 @@ class Dropout(Wire, Removable):
         return bool(call.attributes["p"] > 0)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse dropout that drops."""
         found = super().problems(call)
         if not self.is_identity(call):
             found.append("dropout while training has no hardware: capture in evaluation mode")

@@ -9,16 +9,17 @@ choice, as a softmax, it is a cast.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw.arithmetic.requantize import scales
-from mase_hw.formats import Format
+from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, Reference, example_values
@@ -91,12 +92,32 @@ def rounded(
     return result
 
 
-class FakeQuantize(Cast, Numeric):
-    """Rounding to integers with a scale."""
+def round_to(values: Tensor, number: str) -> Tensor:
+    """Return the nearest values of a format.
 
-    name: ClassVar[str] = "fake_quantize"
-    targets: ClassVar[tuple[str, ...]] = ("mase.fake_quantize.default",)
-    role: ClassVar[str | None] = "rounding"
+    Args:
+        values: real numbers.
+        number: the format's name and fields, as JSON.
+    """
+    return make_format(json.loads(number)).round_values(values)
+
+
+define_numbered("round_to", "Tensor self, str number", round_to, opaque=True)
+
+
+def rounded_to(values: Tensor, number: Format) -> Tensor:
+    """Return what `round_to` does, as one operator that captures keep whole."""
+    given = {"name": number.name, **asdict(number)}
+    result: Tensor = torch.ops.mase.round_to(values, json.dumps(given))
+    return result
+
+
+class FakeQuantize(Cast, Numeric):
+    """Rounding to integers with a scale, or to another format of ours."""
+
+    name = "fake_quantize"
+    targets = ("mase.fake_quantize.default", "mase.round_to.default")
+    role = "rounding"
 
     def result_format(self, call: Call) -> Format | None:
         """Return what the model says, where one format holds it."""
@@ -120,7 +141,6 @@ class FakeQuantize(Cast, Numeric):
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:
-        """Codes around a zero point."""
         target = torch.ops.mase.fake_quantize.default
         module = Apply(lambda x: target(x, [0.03], [5], 0, -128, 127))
         return [(module, (example_values(3, 11),))]
@@ -131,7 +151,8 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     given, result = call.operands["data_in_0"].quantized, call.result.quantized
     if not isinstance(given, ScaledInteger | Fixed) or given.width > MOST_BITS:
         return []
-    assert isinstance(result, ScaledInteger | Fixed)
+    if not isinstance(result, ScaledInteger | Fixed):
+        return []
     ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
     codes = torch.arange(ends[0], ends[1] + 1)
     point, rounding = 0, _EXACTLY[getattr(result, "rounding", "nearest_even")]
@@ -151,9 +172,11 @@ def format_of(given: Attributes, axis: int | None = None) -> Format | None:
     Powers of two with a zero point of 0 are fixed point, anything else integers with a scale.
 
     Args:
-        given: by name, as `fake_quantize` takes them.
+        given: by name, as `fake_quantize` or `round_to` takes them.
         axis: dimension of the channels, where it is another one by now.
     """
+    if "number" in given:
+        return make_format(json.loads(str(given["number"])))
     low, high, rounding = int(given["low"]), int(given["high"]), str(given["rounding"])
     scales, points = list(given["scale"]), list(given["zero_point"])
     signed = low < 0

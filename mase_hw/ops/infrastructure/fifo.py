@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.cells import Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
@@ -16,9 +14,9 @@ define_queue("fifo")
 class Fifo(Wire):
     """The identity, `depth` beats deep."""
 
-    name: ClassVar[str] = "fifo"
-    targets: ClassVar[tuple[str, ...]] = ("mase.fifo.default",)
-    role: ClassVar[str | None] = "fifo"
+    name = "fifo"
+    targets = ("mase.fifo.default",)
+    role = "fifo"
 
     def hardware(self, call: Call) -> Netlist:
         (port,) = call.ports.values()

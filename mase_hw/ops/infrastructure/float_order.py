@@ -8,7 +8,6 @@ compared by comparing places. Infinities lie beyond the largest number, NaN beyo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -60,9 +59,9 @@ def floats_at(places: Tensor, width: int) -> Tensor:
 class FloatOrder(Operator, Numeric):
     """Reads a float as a whole number, or makes a float of one again (`back`)."""
 
-    name: ClassVar[str] = "float_order"
-    targets: ClassVar[tuple[str, ...]] = ("mase.float_order.default",)
-    role: ClassVar[str | None] = "order"
+    name = "float_order"
+    targets = ("mase.float_order.default",)
+    role = "order"
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return the float, or its places."""
@@ -84,12 +83,10 @@ class FloatOrder(Operator, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Return places, or floats."""
         given = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
         return _placed(operands["data_in_0"], *given)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         width, back = int(call.attributes["width"]), bool(call.attributes["back"])
         return lambda codes: (floats_at if back else places_of)(codes, width)
 
@@ -97,11 +94,9 @@ class FloatOrder(Operator, Numeric):
         return one_cell(call, FloatOrderCell(*fields(call), beats=call.result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
     def examples(self) -> list[Example]:
-        """To places and back."""
         target = torch.ops.mase.float_order.default
 
         def there_and_back(x: Tensor) -> Tensor:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -17,14 +17,12 @@ from mase_hw.ops._base import (
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
-_aten = torch.ops.aten
-
 
 class Identity(Wire, Removable, Rewritten):
     """Copies and conversions that keep every value; in hardware, a wire."""
 
-    name: ClassVar[str] = "identity"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "identity"
+    targets = (
         "aten.clone.default",
         "aten.contiguous.default",
         "aten.alias.default",
@@ -48,10 +46,10 @@ class Identity(Wire, Removable, Rewritten):
         """Return where a number is not zero, if that becomes a mask; nothing else is read."""
         kinds = call.operands["data_in_0"].dtype, call.result.dtype
         if len(call.operands) > 1:
-            return [_aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
+            return [aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]
         if kinds[1] != "bool" or kinds[0] == "bool":
             return None
-        return [_aten.ne.Scalar(operands["data_in_0"], 0)]
+        return [aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what would round to whole numbers."""

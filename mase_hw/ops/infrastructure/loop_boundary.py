@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.ops._base import Apply, Example, example_values, torch_target
@@ -28,11 +26,11 @@ class LoopBoundary(Wire):
     back.
     """
 
-    name: ClassVar[str] = "loop_boundary"
-    targets: ClassVar[tuple[str, ...]] = ("mase.loop_boundary.default",)
-    role: ClassVar[str | None] = "loop_boundary"
-    casts: ClassVar[bool] = True
-    shares_format: ClassVar[bool] = True
+    name = "loop_boundary"
+    targets = ("mase.loop_boundary.default",)
+    role = "loop_boundary"
+    casts = True
+    shares_format = True
 
     def examples(self) -> list[Example]:
         """One alone, which is a wire."""

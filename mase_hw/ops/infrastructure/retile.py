@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
@@ -18,12 +16,11 @@ define_identity("retile")
 class Retile(Layout, Tiled, Ordered):
     """Nothing moves but the cuts between beats."""
 
-    name: ClassVar[str] = "retile"
-    targets: ClassVar[tuple[str, ...]] = ("mase.retile.default",)
-    role: ClassVar[str | None] = "retile"
+    name = "retile"
+    targets = ("mase.retile.default",)
+    role = "retile"
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        """Return the tensor itself."""
         return tensor
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,13 +18,14 @@ from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_mixed import CastMixed
-from mase_hw.formats import SCALED, Families, Format, make_format
+from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._library import define_steps
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
+from mase_hw.ops.infrastructure.fake_quantize import rounded_to
 
 
 def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor:
@@ -35,16 +35,34 @@ def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor
 define_steps("scaled_steps", _in_steps)
 
 
+def whole_steps(values: Tensor, number: ScaledInteger) -> Tensor:
+    """Return values of a format in its steps, whole numbers of fixed point.
+
+    Args:
+        values: real numbers of the format.
+        number: the format, of one scale.
+    """
+    found: Tensor = torch.ops.mase.scaled_steps(values, float(number.real_scale), False)
+    whole = _whole(number, 1, 0)
+    assert whole is not None
+    return rounded_to(found, whole)
+
+
+def _whole(number: ScaledInteger, factor: int, shift: int) -> Fixed | None:
+    """Return fixed point that holds all steps of a format, times a factor."""
+    return fixed_of(scaled.whole(number).width + factor.bit_length() * (factor > 1) + 1, shift)
+
+
 class ScaledSteps(Operator, Numeric):
     """Steps of a scale as fixed point, or codes of such steps again (`back`).
 
     The quotient of the scales has `bits` bits, as many as a layer's when they are 0.
     """
 
-    name: ClassVar[str] = "scaled_steps"
-    targets: ClassVar[tuple[str, ...]] = ("mase.scaled_steps.default",)
-    role: ClassVar[str | None] = "steps"
-    families: ClassVar[Families] = SCALED
+    name = "scaled_steps"
+    targets = ("mase.scaled_steps.default",)
+    role = "steps"
+    families = SCALED
 
     def result_format(self, call: Call) -> Format | None:
         """Return fixed point that holds every value in steps, or integers of that scale."""
@@ -54,8 +72,7 @@ class ScaledSteps(Operator, Numeric):
             return make_format({"name": "scaled_integer", "width": 8, "scale": scale})
         if not isinstance(given, ScaledInteger) or isinstance(given.scale, tuple):
             return None
-        factor, shift = self._factor(call)
-        return fixed_of(scaled.whole(given).width + factor.bit_length() * (factor > 1) + 1, shift)
+        return _whole(given, *self._factor(call))
 
     def problems(self, call: Call) -> list[str]:
         """Refuse other formats than integers of one scale, and steps of them."""
@@ -78,7 +95,6 @@ class ScaledSteps(Operator, Numeric):
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         if call.attributes["back"]:
             unit = result.unscaled()
@@ -93,7 +109,6 @@ class ScaledSteps(Operator, Numeric):
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=call.result.beats))
 
     def operations(self, call: Call) -> int:
-        """None: no arithmetic of the model."""
         return 0
 
     def examples(self) -> list[Example]:

@@ -49,14 +49,14 @@ define_thresholds("thresholds", _counted)
 class Thresholds(Operator, Elementwise):
     """How many bounds an element is above."""
 
-    name: ClassVar[str] = "thresholds"
-    targets: ClassVar[tuple[str, ...]] = ("mase.thresholds.default",)
+    name = "thresholds"
+    targets = ("mase.thresholds.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "bounds": "bounds",
         "signs": "signs",
     }
-    role: ClassVar[str | None] = "thresholds"
+    role = "thresholds"
 
     def problems(self, call: Call) -> list[str]:
         """Refuse what is not compared in fixed point, and results that are no steps of codes."""

@@ -12,11 +12,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
-
-_aten = torch.ops.aten
 
 
 class Interpolation(Composite):
@@ -31,7 +30,6 @@ class Interpolation(Composite):
     dimensions: ClassVar[int]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank != self.dimensions + 2:
             return [no_batch(self.dimensions + 2)]
@@ -47,10 +45,10 @@ class Interpolation(Composite):
             weight = self._map(call, dim, shape[dim], result[dim])
             if torch.equal(weight, torch.eye(shape[dim])):
                 continue
-            data = data if dim == last else _aten.transpose.int(data, dim, last)
-            data = _aten.linear.default(data, weight)
-            data = data if dim == last else _aten.transpose.int(data, dim, last)
-        return [_aten.alias.default(data)] if data is operands["data_in_0"] else [data]
+            data = data if dim == last else aten.transpose.int(data, dim, last)
+            data = aten.linear.default(data, weight)
+            data = data if dim == last else aten.transpose.int(data, dim, last)
+        return [aten.alias.default(data)] if data is operands["data_in_0"] else [data]
 
     def _map(self, call: Call, dim: int, size: int, positions: int) -> Tensor:
         """Return what each position takes of each pixel, `[positions, pixels]`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -21,7 +20,7 @@ from mase_hw.ops.movement._gather import GatherRows
 class Crop(GatherRows, Ordered):
     """Keeps chosen indices of a dimension; the others are dropped as they come."""
 
-    keeps_dimension: ClassVar[bool] = True
+    keeps_dimension = True
 
     @abstractmethod
     def indices(self, call: Call) -> range:
@@ -44,12 +43,10 @@ class Crop(GatherRows, Ordered):
         return found
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
-        """Keep the chosen indices."""
         kept = codes.movedim(self.dim(call), 0)[list(self.indices(call))]
         return kept.movedim(0, self.dim(call)) if self.keeps_dimension else kept[0]
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """The order that is offered."""
         data, result, dim = call.operands["data_in_0"], call.result, self.dim(call)
         order = data.order if stream_axes(data) is not None else None
         axes = stream_axes(data.with_order(order)) or ()

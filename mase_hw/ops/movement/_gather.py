@@ -33,7 +33,6 @@ class GatherRows(Moves, Tiled):
         return 0
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         return lambda codes: self.copy(call, codes)
 
     def hardware(self, call: Call) -> Netlist:
@@ -44,11 +43,9 @@ class GatherRows(Moves, Tiled):
         return Netlist.single(call.ports, cell)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         return [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One pixel at a time."""
         return ONE_PIXEL
 
     def pixel_beats(self, call: Call) -> int:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-import torch
 from torch import Tensor
 
-_aten = torch.ops.aten
+from mase_hw._aten import aten
 
 
-def picked(data: Tensor, dim: int, indices: Sequence[int]) -> Any:
+def picked(data: Tensor, dim: int, indices: Sequence[int]) -> Tensor:
     """Return `data` at indices of one dimension: slices, turned where they fall, side by side.
 
     Args:
@@ -23,9 +21,9 @@ def picked(data: Tensor, dim: int, indices: Sequence[int]) -> Any:
     for run in runs(indices):
         low, high = min(run[0], run[-1]), max(run[0], run[-1])
         step = abs(run[1] - run[0]) if len(run) > 1 else 1
-        part = _aten.slice.Tensor(data, dim, low, high + 1, step)
-        parts.append(_aten.flip.default(part, [dim]) if run[-1] < run[0] else part)
-    return parts[0] if len(parts) == 1 else _aten.cat.default(parts, dim)
+        part = aten.slice.Tensor(data, dim, low, high + 1, step)
+        parts.append(aten.flip.default(part, [dim]) if run[-1] < run[0] else part)
+    return parts[0] if len(parts) == 1 else aten.cat.default(parts, dim)
 
 
 def runs(indices: Sequence[int]) -> Iterator[list[int]]:

@@ -44,7 +44,6 @@ class Layout(Moves):
         return []
 
     def reference(self, call: Call) -> Reference:
-        """Return the move on codes."""
         return lambda codes: self.move(call, codes)
 
     def hardware(self, call: Call) -> Netlist:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.cells import Netlist
-from mase_hw.formats import SCALARS, SCALED, Families, Family
+from mase_hw.formats import SCALARS, SCALED, Family
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._numbers import Numeric
 
@@ -13,9 +11,9 @@ from mase_hw.ops._numbers import Numeric
 class Moves(Operator, Numeric):
     """Codes of any format whose elements stand by themselves, as they are."""
 
-    keeps_format: ClassVar[bool] = True
-    casts: ClassVar[bool] = False
-    families: ClassVar[Families] = SCALARS | SCALED
+    keeps_format = True
+    casts = False
+    families = SCALARS | SCALED
 
     def operations(self, call: Call) -> int:
         return 0
@@ -24,7 +22,7 @@ class Moves(Operator, Numeric):
 class Wire(Moves):
     """The identity, which leaves the graph where it is one: codes of any format, as they are."""
 
-    families: ClassVar[Families] = frozenset(Family)
+    families = frozenset(Family)
 
     def reference(self, call: Call) -> Reference:
         return lambda codes: codes
@@ -33,7 +31,6 @@ class Wire(Moves):
         return Netlist.wire(call.ports)
 
     def block_axis(self, name: str) -> int | None:
-        """Any: blocks stay as they are."""
         return None
 
     def problems(self, call: Call) -> list[str]:

@@ -11,11 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import prod
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
+from mase_hw._kinds import Record
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.geometry.runs import stream_axes
@@ -49,15 +50,15 @@ define_joining("cat", _joined)
 class Cat(Moves, Rewritten, Ordered, Tiled):
     """`y = [x_0, x_1]`; all in one format."""
 
-    name: ClassVar[str] = "cat"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "cat"
+    targets = (
         "mase.cat.default",
         "aten.cat.default",
         "aten.concat.default",
         "aten.concatenate.default",
     )
-    casts: ClassVar[bool] = True
-    shares_format: ClassVar[bool] = True
+    casts = True
+    shares_format = True
 
     def dim(self, call: Call) -> int:
         """Return the dimension, counted from the front."""
@@ -74,7 +75,7 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
                 join(parts[i : i + 2], dim) if i + 1 < len(parts) else parts[i]
                 for i in range(0, len(parts), 2)
             ]
-        joined = join(parts, dim) if len(parts) == 2 else torch.ops.aten.alias.default(parts[0])
+        joined = join(parts, dim) if len(parts) == 2 else aten.alias.default(parts[0])
         return [joined]
 
     def problems(self, call: Call) -> list[str]:
@@ -87,7 +88,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dim, streams = self.dim(call), list(call.streams)
         constants = {name: call.constant_codes(name) for name in call.constants}
 
@@ -114,7 +114,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return {name: Order.permuted(spec.shape, axes) for name, spec in specs.items()}
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
     def _constants(self, call: Call) -> dict[str, TensorSpec]:
@@ -129,7 +128,7 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
     def hardware(self, call: Call) -> Netlist:
         """Return one cell; a constant comes from a memory."""
         result, dim, net = call.result, self.dim(call), NetlistBuilder(call.ports)
-        wires: dict[str, Any] = {
+        wires: Record = {
             name: net.source(name, spec, partial(call.constant_codes, name))
             for name, spec in self._constants(call).items()
         }

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Diagonal(Composite):
     """The two dimensions become one, and of that every so many elements stay."""
 
-    name: ClassVar[str] = "diagonal"
-    targets: ClassVar[tuple[str, ...]] = ("aten.diagonal.default",)
+    name = "diagonal"
+    targets = ("aten.diagonal.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to mix inferences."""
         if 0 in _dims(call):
             return ["it takes dimension 0, the batch; name dim1 and dim2"]
         return super().problems(call)
@@ -35,12 +31,12 @@ class Diagonal(Composite):
         data = operands["data_in_0"]
         others = [dim for dim in range(len(shape)) if dim not in (first, second)]
         if [*others, first, second] != list(range(len(shape))):
-            data = _aten.permute.default(data, [*others, first, second])
+            data = aten.permute.default(data, [*others, first, second])
         kept = [shape[dim] for dim in others]
-        data = _aten.reshape.default(data, [-1, *kept[1:], rows * columns])
+        data = aten.reshape.default(data, [-1, *kept[1:], rows * columns])
         start = offset if offset >= 0 else -offset * columns
         end = start + (call.result.shape[-1] - 1) * (columns + 1) + 1
-        return [_aten.slice.Tensor(data, len(others), start, end, columns + 1)]
+        return [aten.slice.Tensor(data, len(others), start, end, columns + 1)]
 
     def examples(self) -> list[Example]:
         """Of rows and columns; beside it; of other dimensions."""

@@ -31,10 +31,10 @@ from mase_hw.ops._weighting import Weighted
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
     """Rows of a table by their numbers."""
 
-    name: ClassVar[str] = "embedding"
-    result_axis: ClassVar[int] = 1
-    prunable: ClassVar[bool] = False
-    targets: ClassVar[tuple[str, ...]] = ("aten.embedding.default",)
+    name = "embedding"
+    result_axis = 1
+    prunable = False
+    targets = ("aten.embedding.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
 
     def operand_format(self, call: Call, name: str) -> Format | None:
@@ -61,7 +61,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return numbers -> codes."""
         table = self._table(call)
         return lambda codes: table[codes.clamp(0, len(table) - 1)]
 
@@ -85,7 +84,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
         return net.netlist(data_out_0=net.add(cell, data_in_0=wire))
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of the table."""
         return fixed(call.operands["weight"])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
@@ -93,11 +91,9 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
         return {"data_in_0": None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """None: elements are free."""
         return []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One number at a time."""
         return {("data_in_0", 0): 1, ("data_in_0", 1): 1, ("data_out_0", 1): 1}
 
     def operations(self, call: Call) -> int:

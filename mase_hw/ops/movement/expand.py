@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.copy_lanes import CopyLanes
@@ -41,14 +42,13 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         if len(operands) == 1:
             return None
         size = [-1, *call.result.shape[1:]]
-        return [torch.ops.aten.expand.default(operands["data_in_0"], size)]
+        return [aten.expand.default(operands["data_in_0"], size)]
 
     def is_identity(self, call: Call) -> bool:
         """Return true when nothing is repeated."""
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to repeat inferences."""
         found = super().problems(call)
         data, result = call.operands["data_in_0"].shape, call.result.shape
         if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
@@ -56,7 +56,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         data, result = call.operands["data_in_0"].shape, call.result.shape
         aligned = (1,) * (len(result) - len(data)) + data
 

@@ -11,17 +11,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Gather(Composite):
     """A choice for each place, of which one is not zero, and their sum."""
 
-    name: ClassVar[str] = "gather"
-    targets: ClassVar[tuple[str, ...]] = ("aten.gather.default",)
+    name = "gather"
+    targets = ("aten.gather.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "index": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
@@ -44,15 +43,15 @@ class Gather(Composite):
         shape = call.operands["data_in_0"].shape
         dim, last = int(call.attributes["dim"]) % len(shape), len(shape) - 1
         data, index = (
-            item if dim == last else _aten.transpose.int(item, dim, last)
+            item if dim == last else aten.transpose.int(item, dim, last)
             for item in (operands["data_in_0"], operands["data_in_1"])
         )
         places = torch.arange(shape[dim])
-        chosen = _aten.eq.Tensor(_aten.unsqueeze.default(index, -1), places)
-        row = _aten.unsqueeze.default(data, -2)
+        chosen = aten.eq.Tensor(aten.unsqueeze.default(index, -1), places)
+        row = aten.unsqueeze.default(data, -2)
         nothing = 0.0 if call.result.dtype.startswith(("float", "bfloat")) else 0
-        found = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, nothing), [-1])
-        return [found if dim == last else _aten.transpose.int(found, dim, last)]
+        found = aten.sum.dim_IntList(aten.where.ScalarOther(chosen, row, nothing), [-1])
+        return [found if dim == last else aten.transpose.int(found, dim, last)]
 
     def examples(self) -> list[Example]:
         """Indices of rows; of another dimension."""

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.movement._indices import picked
-
-_aten = torch.ops.aten
 
 
 class Index(Composite):
     """Indexed dimensions that lie side by side become one, of which elements are selected."""
 
-    name: ClassVar[str] = "index"
-    targets: ClassVar[tuple[str, ...]] = ("aten.index.Tensor",)
+    name = "index"
+    targets = ("aten.index.Tensor",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse indices that are computed but for rows, dimensions apart, and inferences."""
         return _refusal(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return what is selected."""
         if _refusal(call):
             return None
         if "data_in_0" in call.constants:
@@ -38,11 +35,11 @@ class Index(Composite):
         indices = _linear(call, sizes)
         data, first = operands["data_in_0"], dims[0]
         if len(dims) > 1:
-            data = _aten.reshape.default(
+            data = aten.reshape.default(
                 data, [-1, *shape[1:first], prod(sizes), *shape[dims[-1] + 1 :]]
             )
         made = picked(data, first, indices.flatten().tolist())
-        return [_aten.reshape.default(made, [-1, *call.result.shape[1:]])]
+        return [aten.reshape.default(made, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
         """Columns; a mask of them; two dimensions together."""
@@ -86,17 +83,17 @@ def _is_uniform(call: Call) -> bool:
     return bool((table == table[:1]).all())
 
 
-def _looked_up(call: Call, operands: Mapping[str, Tensor]) -> Any:
+def _looked_up(call: Call, operands: Mapping[str, Tensor]) -> Tensor:
     """Return rows of a constant at indices that are computed."""
     table, rows = call.constants["data_in_0"], call.operands["data_in_0"].shape
     (index,) = (name for name in call.operands if name != "data_in_0")
     shape = call.result.shape[1:]
     if _is_uniform(call):
         ones = [1] * len(call.operands[index].shape)
-        row = _aten.slice.Tensor(operands["data_in_0"], 0, 0, 1)
-        return _aten.expand.default(_aten.reshape.default(row, [*ones, *rows[1:]]), [1, *shape])
-    flat = _aten.reshape.default(operands["data_in_0"], [rows[0], table[0].numel()])
-    return _aten.reshape.default(_aten.embedding.default(flat, operands[index]), [-1, *shape])
+        row = aten.slice.Tensor(operands["data_in_0"], 0, 0, 1)
+        return aten.expand.default(aten.reshape.default(row, [*ones, *rows[1:]]), [1, *shape])
+    flat = aten.reshape.default(operands["data_in_0"], [rows[0], table[0].numel()])
+    return aten.reshape.default(aten.embedding.default(flat, operands[index]), [-1, *shape])
 
 
 def _dims(call: Call) -> list[int]:

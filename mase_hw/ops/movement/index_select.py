@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,8 +15,8 @@ from mase_hw.ops.movement._indices import picked
 class IndexSelect(Composite):
     """Runs of indices at equal distances are slices, side by side."""
 
-    name: ClassVar[str] = "index_select"
-    targets: ClassVar[tuple[str, ...]] = ("aten.index_select.default",)
+    name = "index_select"
+    targets = ("aten.index_select.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse indices that are computed, and to select inferences."""

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class OneHot(Composite):
     """A comparison with every place; what is no place has zeros alone."""
 
-    name: ClassVar[str] = "one_hot"
-    targets: ClassVar[tuple[str, ...]] = ("aten.one_hot.default",)
+    name = "one_hot"
+    targets = ("aten.one_hot.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a number of places that follows from the data."""
@@ -31,11 +29,10 @@ class OneHot(Composite):
         count = int(call.attributes.get("num_classes", -1))
         if count < 0:
             return None
-        numbers = _aten.unsqueeze.default(operands["data_in_0"], -1)
-        ones = _aten.eq.Tensor(numbers, torch.arange(count))
-        return [_aten._to_copy.default(ones, dtype=torch.int64)]
+        numbers = aten.unsqueeze.default(operands["data_in_0"], -1)
+        ones = aten.eq.Tensor(numbers, torch.arange(count))
+        return [aten._to_copy.default(ones, dtype=torch.int64)]
 
     def examples(self) -> list[Example]:
-        """Numbers that become real."""
         numbers = torch.randint(0, 5, (2, 3), generator=torch.Generator().manual_seed(0))
         return [(Apply(lambda x: one_hot(x, 5).float() * 0.5), (numbers,))]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Apply, Call, Example, example_values
@@ -21,8 +21,8 @@ from mase_hw.ops.movement._gather import GatherRows
 class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
-    name: ClassVar[str] = "pad"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "pad"
+    targets = (
         "aten.pad.default",
         "aten.constant_pad_nd.default",
     )
@@ -43,10 +43,10 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
             dim = len(shape) - 1 - position // 2
             low, high = (max(0, -amount) for amount in amounts[position : position + 2])
             if low or high:
-                data = torch.ops.aten.slice.Tensor(data, dim, low, shape[dim] - high)
+                data = aten.slice.Tensor(data, dim, low, shape[dim] - high)
                 shape[dim] -= low + high
             sides = [[*shape[:dim], max(0, n), *shape[dim + 1 :]] for n in amounts[position:][:2]]
-            parts = [torch.ops.aten.full.default(size, value) for size in sides if size[dim]]
+            parts = [aten.full.default(size, value) for size in sides if size[dim]]
             if parts:
                 parts.insert(int(amounts[position] > 0), data)
                 data = torch.ops.mase.cat.default(parts, dim)
@@ -63,7 +63,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         mode, result = self._mode(call), call.result.shape
 
         def pad(image: Tensor, before: Sequence[int]) -> Tensor:
-            return torch.ops.aten.pad.default(image, list(before), mode) if any(before) else image
+            return aten.pad.default(image, list(before), mode) if any(before) else image
 
         made = separately(
             operands["data_in_0"],
@@ -93,7 +93,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return 3 <= rank <= 4 and not any(self._amounts(call)[2 * (rank - 2) :])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def fill(self, call: Call) -> int:

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_placing
 from mase_hw.ops.movement._indices import picked
-
-_aten = torch.ops.aten
 
 
 def _placed(values: Tensor, others: Tensor, places: Tensor) -> Tensor:
@@ -37,8 +36,8 @@ define_placing("placed", _placed)
 class Placed(Composite):
     """Slices of both tensors side by side, and their sum where several meet."""
 
-    name: ClassVar[str] = "placed"
-    targets: ClassVar[tuple[str, ...]] = ("mase.placed.default",)
+    name = "placed"
+    targets = ("mase.placed.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "others": "data_in_1",
@@ -53,18 +52,18 @@ class Placed(Composite):
         rank, rows = len(call.result.shape), call.result.shape[0]
         for place, shape in enumerate(shapes):
             if shape[0] != rows:
-                values[place] = _aten.expand.default(values[place], [rows, *shape[1:]])
+                values[place] = aten.expand.default(values[place], [rows, *shape[1:]])
         for dim in range(1, rank):
             indices = _along(places, shapes, dim)
             if indices is not None:
                 return [_summed(call, values, shapes, dim, indices)]
         flat = [
-            _aten.reshape.default(item, [-1, prod(shape[1:])])
+            aten.reshape.default(item, [-1, prod(shape[1:])])
             for item, shape in zip(values, shapes, strict=True)
         ]
         sizes = [(1, prod(shape[1:])) for shape in shapes]
         made = _summed(call, flat, sizes, 1, places.flatten(0, -2))
-        return [_aten.reshape.default(made, [-1, *call.result.shape[1:]])]
+        return [aten.reshape.default(made, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
         """Columns that are replaced; sums of rows; elements of two dimensions; of a constant."""
@@ -123,14 +122,14 @@ def _summed(
     shapes: Sequence[Sequence[int]],
     dim: int,
     indices: Tensor,
-) -> Any:
+) -> Tensor:
     """Return elements along a dimension, summed where an index has several terms."""
     parts = list(_parts(call, values, shapes, dim, indices.flatten().tolist()))
     join = torch_target("mase.cat.default")
     made = parts[0] if len(parts) == 1 else join(parts, dim)
     if indices.shape[1] == 1:
         return made
-    return _aten.sum.dim_IntList(_aten.unflatten.int(made, dim, list(indices.shape)), [dim + 1])
+    return aten.sum.dim_IntList(aten.unflatten.int(made, dim, list(indices.shape)), [dim + 1])
 
 
 def _parts(
@@ -139,7 +138,7 @@ def _parts(
     shapes: Sequence[Sequence[int]],
     dim: int,
     indices: Sequence[int],
-) -> Iterator[Any]:
+) -> Iterator[Tensor]:
     """Yield neighbours of one tensor at a time, and zeros."""
     first, second = (shape[dim] for shape in shapes)
     owners = [(index >= first) + (index >= first + second) for index in indices]
@@ -149,7 +148,7 @@ def _parts(
         if owner == 2:
             sizes = [call.result.shape[0], *shapes[0][1:]]
             sizes[dim] = end - start
-            yield _aten.full.default(sizes, 0, dtype=getattr(torch, call.result.dtype))
+            yield aten.full.default(sizes, 0, dtype=getattr(torch, call.result.dtype))
         else:
             yield picked(
                 values[owner], dim, [index - owner * first for index in indices[start:end]]

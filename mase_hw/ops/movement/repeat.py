@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -15,8 +14,8 @@ from mase_hw.ops._composite import Composite
 class Repeat(Composite):
     """A dimension of size `s` repeated `r` times is `[s]` expanded to `[r, s]` and joined."""
 
-    name: ClassVar[str] = "repeat"
-    targets: ClassVar[tuple[str, ...]] = ("aten.repeat.default", "aten.tile.default")
+    name = "repeat"
+    targets = ("aten.repeat.default", "aten.tile.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Expand one dimension after another, the innermost first."""
@@ -26,16 +25,16 @@ class Repeat(Composite):
         repeats = [1] * (rank - len(repeats)) + repeats
         kept = [1] * (rank - len(shape)) + list(shape)
         if len(shape) < rank:
-            data = torch.ops.aten.view.default(data, kept)
+            data = aten.view.default(data, kept)
         for dim in reversed(range(rank)):
             if repeats[dim] > 1:
                 sizes = [-1] * (rank + 1)
                 sizes[dim] = repeats[dim]
                 kept[dim] *= repeats[dim]
-                data = torch.ops.aten.unsqueeze.default(data, dim)
-                data = torch.ops.aten.expand.default(data, sizes)
-                data = torch.ops.aten.reshape.default(data, [-1, *kept[1:]])
-        return [data if data is not operands["data_in_0"] else torch.ops.aten.alias.default(data)]
+                data = aten.unsqueeze.default(data, dim)
+                data = aten.expand.default(data, sizes)
+                data = aten.reshape.default(data, [-1, *kept[1:]])
+        return [data if data is not operands["data_in_0"] else aten.alias.default(data)]
 
     def examples(self) -> list[Example]:
         return [

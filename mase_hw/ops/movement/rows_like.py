@@ -12,43 +12,40 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class RowsLike(Composite):
     """A constant for each row of a stream."""
 
-    name: ClassVar[str] = "rows_like"
-    targets: ClassVar[tuple[str, ...]] = ("mase.rows_like.default",)
+    name = "rows_like"
+    targets = ("mase.rows_like.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what is computed."""
         if list(call.constants) != ["data_in_0"]:
             return ["what it repeats for every row is computed; only constants are repeated"]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return a sum with zeros."""
         if list(call.constants) != ["data_in_0"]:
             return None
         shape = call.operands["data_in_0"].shape
-        flat = _aten.reshape.default(
+        flat = aten.reshape.default(
             operands["data_in_1"], [-1, call.operands["data_in_1"].elements]
         )
-        zero = _aten.mul.Tensor(_aten.slice.Tensor(flat, 1, 0, 1), 0)
-        zero = _aten.reshape.default(zero, [-1, *[1] * len(shape)])
+        zero = aten.mul.Tensor(aten.slice.Tensor(flat, 1, 0, 1), 0)
+        zero = aten.reshape.default(zero, [-1, *[1] * len(shape)])
         constant, rows = operands["data_in_0"], call.operands["data_in_1"].shape[0]
         if rows > 1:
             # Those of one inference, as of heads that are merged with the batch.
-            constant = _aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
-        made = _aten.add.Tensor(zero, _aten.unsqueeze.default(constant, 0))
+            constant = aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
+        made = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
         if call.result.dtype == "bool":
-            made = _aten.ne.Scalar(made, 0)
-        return [_aten.reshape.default(made, [-1, *shape[1:]])]
+            made = aten.ne.Scalar(made, 0)
+        return [aten.reshape.default(made, [-1, *shape[1:]])]
 
     def examples(self) -> list[Example]:
         """Queries of attention; matrices of all inferences together; indices of merged heads."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.movement._crop import Crop
 
@@ -11,17 +9,15 @@ from mase_hw.ops.movement._crop import Crop
 class Select(Crop):
     """An index below zero counts from the end."""
 
-    name: ClassVar[str] = "select"
-    targets: ClassVar[tuple[str, ...]] = ("aten.select.int",)
-    keeps_dimension: ClassVar[bool] = False
+    name = "select"
+    targets = ("aten.select.int",)
+    keeps_dimension = False
 
     def indices(self, call: Call) -> range:
-        """Return the index that stays."""
         index = int(call.attributes["index"]) % call.operands["data_in_0"].shape[self.dim(call)]
         return range(index, index + 1)
 
     def examples(self) -> list[Example]:
-        """The last row; one lane."""
         return [
             (Apply(lambda x: x[:, -1]), (example_values(2, 3, 5),)),
             (Apply(lambda x: x[:, :, 1]), (example_values(2, 4, 3),)),

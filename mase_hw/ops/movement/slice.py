@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
@@ -12,11 +10,10 @@ from mase_hw.ops.movement._crop import Crop
 class Slice(Crop, Removable):
     """Bounds are clamped as Python does."""
 
-    name: ClassVar[str] = "slice"
-    targets: ClassVar[tuple[str, ...]] = ("aten.slice.Tensor", "aten.narrow.default")
+    name = "slice"
+    targets = ("aten.slice.Tensor", "aten.narrow.default")
 
     def indices(self, call: Call) -> range:
-        """Return the indices that stay."""
         given, size = call.attributes, call.operands["data_in_0"].shape[self.dim(call)]
         if "length" in given:
             start = int(given["start"]) % size
@@ -24,7 +21,6 @@ class Slice(Crop, Removable):
         return range(*slice(given["start"], given["end"], given["step"]).indices(size))
 
     def is_identity(self, call: Call) -> bool:
-        """Return true when everything stays."""
         return call.operands["data_in_0"].shape == call.result.shape
 
     def examples(self) -> list[Example]:

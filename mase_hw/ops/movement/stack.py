@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_joining
@@ -25,8 +25,8 @@ define_joining("stack", _stacked)
 class Stack(Composite):
     """`stack(x_0, x_1, ...) = cat(unsqueeze(x_0), unsqueeze(x_1), ...)`."""
 
-    name: ClassVar[str] = "stack"
-    targets: ClassVar[tuple[str, ...]] = ("aten.stack.default", "mase.stack.default")
+    name = "stack"
+    targets = ("aten.stack.default", "mase.stack.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         """Give every tensor the dimension, then join them."""
@@ -35,10 +35,10 @@ class Stack(Composite):
             max(item.shape[:1] for item in call.operands.values()),
         )
         parts = [
-            torch.ops.aten.unsqueeze.default(
+            aten.unsqueeze.default(
                 item
                 if call.operands[name].shape[:1] == rows
-                else torch.ops.aten.expand.default(item, [*rows, *call.operands[name].shape[1:]]),
+                else aten.expand.default(item, [*rows, *call.operands[name].shape[1:]]),
                 dim,
             )
             for name, item in operands.items()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
@@ -26,24 +24,20 @@ class Take(Select):
     wire, because their parts follow each other in the stream.
     """
 
-    name: ClassVar[str] = "take"
-    targets: ClassVar[tuple[str, ...]] = ("mase.take.default",)
-    role: ClassVar[str | None] = "take"
+    name = "take"
+    targets = ("mase.take.default",)
+    role = "take"
 
     def dim(self, call: Call) -> int:
-        """The dimension behind the batch."""
         return 1
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         return [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Torch's own, in which the parts lie one behind the other."""
         return {"data_in_0": None, "data_out_0": None}
 
     def examples(self) -> list[Example]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -16,8 +16,8 @@ from mase_hw.ops._composite import Composite
 class TensorSplit(Composite):
     """Each piece is a slice; its size is that of torch's own result."""
 
-    name: ClassVar[str] = "tensor_split"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "tensor_split"
+    targets = (
         "aten.split.Tensor",
         "aten.split_with_sizes.default",
         "aten.chunk.default",
@@ -26,11 +26,10 @@ class TensorSplit(Composite):
     )
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """Slice at the pieces' ends."""
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
         ends = list(accumulate(spec.shape[dim] for spec in call.results.values()))
         return [
-            torch.ops.aten.slice.Tensor(data, dim, start, end)
+            aten.slice.Tensor(data, dim, start, end)
             for start, end in zip([0, *ends[:-1]], ends, strict=True)
         ]
 

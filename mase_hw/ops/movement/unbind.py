@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
@@ -15,17 +14,16 @@ from mase_hw.ops._composite import Composite
 class Unbind(Composite):
     """`y_i = x[:, i]`."""
 
-    name: ClassVar[str] = "unbind"
-    targets: ClassVar[tuple[str, ...]] = ("aten.unbind.int",)
+    name = "unbind"
+    targets = ("aten.unbind.int",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
         data, dim = operands["data_in_0"], int(call.attributes["dim"])
-        return [torch.ops.aten.select.int(data, dim, index) for index in range(len(call.results))]
+        return [aten.select.int(data, dim, index) for index in range(len(call.results))]
 
     def examples(self) -> list[Example]:
-        """The sum of three rows."""
         return [(Apply(lambda x: _sum(x.unbind(1))), (example_values(2, 3, 4),))]
 
 
-def _sum(rows: Sequence[Any]) -> Any:
+def _sum(rows: Sequence[Tensor]) -> Tensor:
     return rows[0] + rows[1] + rows[2]

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from math import inf, prod
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.approximation.row_norm import MOST_ROOT_FRACTION
 from mase_hw.approximation.row_norm import RowNorm as Arithmetic
 from mase_hw.arithmetic.carriers import fixed_of
@@ -21,18 +21,18 @@ from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
 from mase_hw.ops._numbers import Exact
 from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._weighting import Gained
+from mase_hw.ops._weighting import Gained, Normalizing
 from mase_hw.ops.reductions._rows import Rows
 
 
-class RowNorm(Rows, Gained, Exact, Rewritten):
+class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
     """A normalisation over the last dimension, `normalized_shape`, with constant weights.
 
     Attributes:
         centred: whether the mean is subtracted.
     """
 
-    exact_everywhere: ClassVar[bool] = False
+    exact_everywhere = False
     centred: ClassVar[bool]
 
     def dim(self, call: Call) -> int:
@@ -59,7 +59,7 @@ class RowNorm(Rows, Gained, Exact, Rewritten):
             return None
         shape = call.result.shape
         flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
-        reshape = torch.ops.aten.reshape.default
+        reshape = aten.reshape.default
         given = {
             name: reshape(value, flat if name == "data_in_0" else row)
             for name, value in operands.items()

@@ -30,8 +30,8 @@ from mase_hw.ops._weighting import Prepared, Weighted
 class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     """Affine map per channel, dimension 1 of the torch tensor."""
 
-    name: ClassVar[str] = "batch_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.batch_norm.default",)
+    name = "batch_norm"
+    targets = ("aten.batch_norm.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input": "data_in_0",
         "weight": "weight",
@@ -106,7 +106,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Scale and shift every channel."""
         data = operands["data_in_0"]
         shape = (1, -1, *[1] * (data.dim() - 2))
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)

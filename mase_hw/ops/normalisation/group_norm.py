@@ -7,22 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class GroupNorm(Composite):
     """Elements of groups of channels over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "group_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.group_norm.default",)
+    name = "group_norm"
+    targets = ("aten.group_norm.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a layer normalisation, products and sums."""
@@ -52,11 +51,11 @@ def grouped(call: Call, operands: Mapping[str, Tensor], groups: int, epsilon: fl
     """
     shape = call.operands["data_in_0"].shape
     size = prod(shape[1:]) // groups
-    rows = _aten.reshape.default(operands["data_in_0"], [-1, groups, size])
-    result = _aten.layer_norm.default(rows, [size], None, None, epsilon)
-    result = _aten.reshape.default(result, [-1, *shape[1:]])
+    rows = aten.reshape.default(operands["data_in_0"], [-1, groups, size])
+    result = aten.layer_norm.default(rows, [size], None, None, epsilon)
+    result = aten.reshape.default(result, [-1, *shape[1:]])
     column = [shape[1], *(1 for _ in shape[2:])]
-    for name, combine in (("weight", _aten.mul.Tensor), ("bias", _aten.add.Tensor)):
+    for name, combine in (("weight", aten.mul.Tensor), ("bias", aten.add.Tensor)):
         if operands.get(name) is not None:
-            result = combine(result, _aten.reshape.default(operands[name], column))
+            result = combine(result, aten.reshape.default(operands[name], column))
     return result

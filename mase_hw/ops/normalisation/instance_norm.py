@@ -7,11 +7,10 @@ of training it is a batch normalisation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.normalisation.group_norm import grouped
@@ -20,8 +19,8 @@ from mase_hw.ops.normalisation.group_norm import grouped
 class InstanceNorm(Composite):
     """Elements of each channel over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "instance_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.instance_norm.default",)
+    name = "instance_norm"
+    targets = ("aten.instance_norm.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a normalisation of rows, or a batch normalisation."""
@@ -30,7 +29,7 @@ class InstanceNorm(Composite):
             return [grouped(call, operands, call.operands["data_in_0"].shape[1], epsilon)]
         names = ("data_in_0", "weight", "bias", "running_mean", "running_var")
         given = [operands.get(name) for name in names]
-        return [torch.ops.aten.batch_norm.default(*given, False, 0.0, epsilon, False)]
+        return [aten.batch_norm.default(*given, False, 0.0, epsilon, False)]
 
     def examples(self) -> list[Example]:
         """Without statistics of training, and with them."""

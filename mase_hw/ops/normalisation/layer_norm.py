@@ -8,11 +8,11 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
@@ -20,17 +20,16 @@ from mase_hw.ops.normalisation._row_norm import RowNorm
 class LayerNorm(RowNorm):
     """Elements of the last dimensions over their standard deviation, around their mean."""
 
-    name: ClassVar[str] = "layer_norm"
-    targets: ClassVar[tuple[str, ...]] = ("aten.layer_norm.default",)
-    centred: ClassVar[bool] = True
+    name = "layer_norm"
+    targets = ("aten.layer_norm.default",)
+    centred = True
 
     def epsilon(self, call: Call) -> float:
         """Return what is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
-        """Return the call on other operands."""
-        return torch.ops.aten.layer_norm.default(
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
+        return aten.layer_norm.default(
             operands["data_in_0"],
             size,
             operands.get("weight"),

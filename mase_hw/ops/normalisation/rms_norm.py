@@ -8,11 +8,11 @@ down or towards zero.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._library import define_normalizing
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
@@ -29,9 +29,9 @@ define_normalizing("rms_norm", _normalized)
 class RMSNorm(RowNorm, Recognized):
     """Elements of the last dimensions over their root mean square."""
 
-    name: ClassVar[str] = "rms_norm"
-    targets: ClassVar[tuple[str, ...]] = ("mase.rms_norm.default", "aten.rms_norm.default")
-    centred: ClassVar[bool] = False
+    name = "rms_norm"
+    targets = ("mase.rms_norm.default", "aten.rms_norm.default")
+    centred = False
 
     def epsilon(self, call: Call) -> float:
         """Return what is added to the mean square: of torch's, where none is given."""
@@ -41,12 +41,9 @@ class RMSNorm(RowNorm, Recognized):
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Any:
-        """Return the call on other operands."""
+    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
         weight = operands.get("weight")
-        return torch.ops.aten.rms_norm.default(
-            operands["data_in_0"], size, weight, self.epsilon(call)
-        )
+        return aten.rms_norm.default(operands["data_in_0"], size, weight, self.epsilon(call))
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
         """Yield it as models of language write it out; the weight is folded behind."""

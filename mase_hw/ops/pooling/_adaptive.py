@@ -19,7 +19,6 @@ class AdaptivePool(Pool):
     """
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Share rows and columns out."""
         _, *sizes = image_size(call.operands["data_in_0"])
         _, *positions = image_size(call.result)
         return shared(sizes[0], positions[0]), shared(sizes[1], positions[1])

@@ -35,9 +35,9 @@ from mase_hw.ops.reductions._reduce import reduce_cell
 class Pool(Operator, Exact, Ordered, Tiled, Summing):
     """Pooling; subclasses say which pixels a window holds and how many it counts."""
 
-    homogeneous: ClassVar[bool] = True
+    homogeneous = True
     dimensions: ClassVar[int]
-    maximum: ClassVar[bool] = False
+    maximum = False
 
     @abstractmethod
     def axes(self, call: Call) -> tuple[Axis, Axis]:
@@ -64,7 +64,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         data, result = fixed(call.operands["data_in_0"]), call.result
         gather = Gather(*self.axes(call), fill=data.minimum_code if self.maximum else 0)
         factors, quotient = self._factors(call), self._quotient(call)
@@ -77,15 +76,12 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return compute
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Channels last, on both sides."""
         return image_orders(call)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Channels stay in their lanes."""
         return [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One pixel at a time."""
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
@@ -164,7 +160,6 @@ class SlidingPool(Pool):
     """A pool with kernel, stride, padding and dilation."""
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Slide over the image."""
         vertical, horizontal = (
             Axis.sliding(size, kernel, stride, dilation, before, positions)
             for size, kernel, stride, dilation, before, positions in self.sides(call)

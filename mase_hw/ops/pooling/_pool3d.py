@@ -19,7 +19,6 @@ class Pool3d(Composite):
     """A pool of volumes; subclasses give those of images."""
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         return volume_problems(call.operands["data_in_0"].shape) or super().problems(call)
 
     @abstractmethod

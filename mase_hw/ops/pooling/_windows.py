@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import Axis, Gather
 from mase_hw.ops._base import Call
 from mase_hw.ops.pooling._pool import Pool
@@ -68,25 +69,26 @@ def indices(data: Tensor, channels: int, positions: Sequence[int], axes: Sequenc
     return _reduced(torch.ops.mase.window_index.default, data, channels, positions, axes)
 
 
-def largest(data: Tensor, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Any:
+def largest(data: Tensor, channels: int, positions: Sequence[int], axes: Sequence[Axis]) -> Tensor:
     """Return the largest elements themselves."""
     return _reduced(torch.ops.mase.window_max.default, data, channels, positions, axes)
 
 
 def _reduced(
-    target: Callable[..., Any],
+    target: Callable[..., object],
     data: Tensor,
     channels: int,
     positions: Sequence[int],
     axes: Sequence[Axis],
-) -> Any:
+) -> Tensor:
     *outer, across = [Axis.of(1, [[0]]), *axes]
     down = outer[0]
     for axis in outer[1:]:
         down = merged(down, axis)
-    image = torch.ops.aten.reshape.default(data, [-1, channels, down.size, across.size])
+    image = aten.reshape.default(data, [-1, channels, down.size, across.size])
     found = target(image, *listed(down, across))
-    return torch.ops.aten.reshape.default(found, [-1, channels, *positions])
+    result: Tensor = aten.reshape.default(found, [-1, channels, *positions])
+    return result
 
 
 def windows_of(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:

@@ -14,19 +14,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import fractional_max_pool2d, fractional_max_pool3d
 
+from mase_hw._aten import aten
 from mase_hw.geometry.window import Axis
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._library import define_fractional
 from mase_hw.ops.pooling._windows import indices, largest
 
-_aten = torch.ops.aten
-
 
 def _pooled(
     values: Tensor, kernel: list[int], size: list[int], samples: Tensor
 ) -> tuple[Tensor, Tensor]:
-    pool = getattr(_aten, f"fractional_max_pool{len(kernel)}d").default
+    pool = getattr(aten, f"fractional_max_pool{len(kernel)}d").default
     found: tuple[Tensor, Tensor] = pool(
         values, kernel, size, samples.to(values).expand(len(values), -1, -1)
     )
@@ -39,8 +38,8 @@ define_fractional("fractional_max_pool", _pooled)
 class FractionalMaxPool(Composite):
     """Channels whose samples are the same are pooled together."""
 
-    name: ClassVar[str] = "fractional_max_pool"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "fractional_max_pool"
+    targets = (
         "aten.fractional_max_pool2d.default",
         "aten.fractional_max_pool3d.default",
         "mase.fractional_max_pool.default",
@@ -78,11 +77,11 @@ class FractionalMaxPool(Composite):
             axes = [drawn(*item) for item in zip(ordered, sizes, positions, kernel, strict=True)]
             data = operands["data_in_0"]
             if len(channels) < len(samples):
-                data = _aten.slice.Tensor(data, 1, channels[0], channels[-1] + 1)
+                data = aten.slice.Tensor(data, 1, channels[0], channels[-1] + 1)
             values.append(largest(data, len(channels), positions, axes))
             places.append(indices(data, len(channels), positions, axes))
         return [
-            parts[0] if len(parts) == 1 else _aten.cat.default(parts, 1)
+            parts[0] if len(parts) == 1 else aten.cat.default(parts, 1)
             for parts in (values, places)
         ]
 

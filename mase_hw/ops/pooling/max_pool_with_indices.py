@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,15 +19,14 @@ from mase_hw.ops.pooling._windows import indices
 class MaxPoolWithIndices(Composite):
     """Both results are computed by themselves."""
 
-    name: ClassVar[str] = "max_pool_with_indices"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "max_pool_with_indices"
+    targets = (
         "aten.max_pool1d_with_indices.default",
         "aten.max_pool2d_with_indices.default",
         "aten.max_pool3d_with_indices.default",
     )
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension."""
         rank = len(call.operands["data_in_0"].shape)
         if rank < 3 or rank - 2 != self._dimensions(call):
             return [no_batch(self._dimensions(call) + 2)]

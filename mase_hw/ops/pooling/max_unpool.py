@@ -8,24 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import max_pool1d, max_pool2d, max_unpool1d, max_unpool2d
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
-
-_aten = torch.ops.aten
 
 
 class MaxUnpool(Composite):
     """Elements and indices are repeated over their window; one place is the index."""
 
-    name: ClassVar[str] = "max_unpool"
-    targets: ClassVar[tuple[str, ...]] = ("aten.max_unpool2d.default", "aten.max_unpool3d.default")
+    name = "max_unpool"
+    targets = ("aten.max_unpool2d.default", "aten.max_unpool3d.default")
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "indices": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
@@ -55,10 +54,10 @@ class MaxUnpool(Composite):
         values, indices = (
             _spread(operands[name], given, steps) for name in ("data_in_0", "data_in_1")
         )
-        found = _aten.where.ScalarOther(_aten.eq.Tensor(indices, places.clone()), values, 0.0)
+        found = aten.where.ScalarOther(aten.eq.Tensor(indices, places.clone()), values, 0.0)
         behind = [size - count for size, count in zip(made, reached, strict=True)]
         pads = [item for rest in reversed(behind) for item in (0, rest)]
-        return [_aten.constant_pad_nd.default(found, pads, 0.0) if any(pads) else found]
+        return [aten.constant_pad_nd.default(found, pads, 0.0) if any(pads) else found]
 
     def examples(self) -> list[Example]:
         """Of signals whose last element is in no window; of images, with indices given."""
@@ -75,12 +74,13 @@ class MaxUnpool(Composite):
         ]
 
 
-def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Any:
+def _spread(data: Tensor, shape: Sequence[int], steps: Sequence[int]) -> Tensor:
     """Return elements repeated over their windows."""
     channels, *sizes = shape[1:]
     apart = [item for size in sizes for item in (size, 1)]
     whole = [item for size, step in zip(sizes, steps, strict=True) for item in (size, step)]
-    data = _aten.reshape.default(data, [-1, channels, *apart])
-    data = _aten.expand.default(data, [-1, channels, *whole])
+    data = aten.reshape.default(data, [-1, channels, *apart])
+    data = aten.expand.default(data, [-1, channels, *whole])
     reached = [size * step for size, step in zip(sizes, steps, strict=True)]
-    return _aten.reshape.default(data, [-1, channels, *reached])
+    spread: Tensor = aten.reshape.default(data, [-1, channels, *reached])
+    return spread

@@ -5,8 +5,6 @@ Of equal pixels it is the first in the window. The result is a whole number with
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -45,9 +43,9 @@ define_listed("window_index", window_index, torch.int64)
 class WindowIndex(ListedWindows, Selecting, Numeric):
     """The place in the window, of which a table makes one in the image, and its position's."""
 
-    name: ClassVar[str] = "window_index"
-    targets: ClassVar[tuple[str, ...]] = ("mase.window_index.default",)
-    casts: ClassVar[bool] = False
+    name = "window_index"
+    targets = ("mase.window_index.default",)
+    casts = False
 
     def result_format(self, call: Call) -> Format | None:
         """Enough bits for the last pixel."""
@@ -63,7 +61,6 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> places."""
         axes, shape = self.axes(call), call.result.shape
         gather = Gather(*axes, fill=fixed(call.operands["data_in_0"]).minimum_code - 1)
         sizes = call.operands["data_in_0"].shape[2:]

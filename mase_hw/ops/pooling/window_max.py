@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -25,9 +23,9 @@ define_listed("window_max", window_max, None)
 class WindowMax(ListedWindows, Selecting, Numeric):
     """Pixels outside the image never win."""
 
-    name: ClassVar[str] = "window_max"
-    targets: ClassVar[tuple[str, ...]] = ("mase.window_max.default",)
-    keeps_format: ClassVar[bool] = True
+    name = "window_max"
+    targets = ("mase.window_max.default",)
+    keeps_format = True
 
     def examples(self) -> list[Example]:
         """Windows at distances of their own."""

@@ -17,7 +17,6 @@ which has the smallest scale.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -43,7 +42,7 @@ LOWEST_EXPONENT = -(1 << 11)
 class BlockProduct(Product):
     """Sums of blocks in floating point."""
 
-    guards: ClassVar[bool] = True
+    guards = True
 
     def problems(self) -> list[str]:
         """Refuse other operands than blocks of one size, and sums beyond 62 bits."""

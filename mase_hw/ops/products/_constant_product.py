@@ -5,21 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class ConstantProduct(Composite):
     """A product that is a linear layer where one of its operands is constant."""
 
-    weighs: ClassVar[bool] = True
+    weighs = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the linear layer; None where there is none."""
@@ -58,7 +55,7 @@ def matrix_refusals(call: Call) -> list[str]:
     return []
 
 
-def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: object = None) -> Any:
+def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: object = None) -> Tensor:
     """Return `data_in_0 @ data_in_1 (+ bias)` as a linear layer.
 
     A constant on the left meets the columns of the stream: `W x = (x^T W^T)^T`. A bias is legal
@@ -75,18 +72,18 @@ def matrix_product(call: Call, operands: Mapping[str, Tensor], bias: object = No
         return stacked(constant, data, shape, heads, left=name == "data_in_0")
     is_vector = len(shape) == 1
     if is_vector:
-        constant = _aten.reshape.default(constant, [1, shape[0]])
+        constant = aten.reshape.default(constant, [1, shape[0]])
     elif len(shape) > 2:
-        constant = _aten.reshape.default(constant, list(shape[-2:]))
+        constant = aten.reshape.default(constant, list(shape[-2:]))
     if name == "data_in_1" and not is_vector:
-        constant = _aten.t.default(constant)
+        constant = aten.t.default(constant)
     turned = name == "data_in_0" and rank > 1
     if turned:
-        data = _aten.transpose.int(data, -2, -1)
-    result = _aten.linear.default(data, constant, bias)
+        data = aten.transpose.int(data, -2, -1)
+    result = aten.linear.default(data, constant, bias)
     if is_vector:
-        return _aten.squeeze.dim(result, -1)
-    return _aten.transpose.int(result, -2, -1) if turned else result
+        return aten.squeeze.dim(result, -1)
+    return aten.transpose.int(result, -2, -1) if turned else result
 
 
 _PAIR = ("data_in_0", "data_in_1")
@@ -115,7 +112,7 @@ def _heads(call: Call) -> Heads | None:
 
 def stacked(
     constant: Tensor, data: Tensor, shape: Sequence[int], heads: Heads, *, left: bool
-) -> Any:
+) -> Tensor:
     """Return a linear layer for each matrix of a constant, and their results side by side.
 
     Args:
@@ -126,18 +123,18 @@ def stacked(
         left: whether the constant is the left factor.
     """
     if not heads:
-        weight = _aten.reshape.default(constant, list(shape[-2:]))
+        weight = aten.reshape.default(constant, list(shape[-2:]))
         if not left:
-            return _aten.linear.default(data, _aten.t.default(weight))
-        turned = _aten.linear.default(_aten.transpose.int(data, -2, -1), weight)
-        return _aten.transpose.int(turned, -2, -1)
+            return aten.linear.default(data, aten.t.default(weight))
+        turned = aten.linear.default(aten.transpose.int(data, -2, -1), weight)
+        return aten.transpose.int(turned, -2, -1)
     (place, axis, size), *rest = heads
     parts = []
     for number in range(shape[place]):
-        matrix = _aten.slice.Tensor(constant, place, number, number + 1)
-        part = data if size == 1 else _aten.slice.Tensor(data, axis, number, number + 1)
+        matrix = aten.slice.Tensor(constant, place, number, number + 1)
+        part = data if size == 1 else aten.slice.Tensor(data, axis, number, number + 1)
         parts.append(stacked(matrix, part, shape, rest, left=left))
-    return _aten.cat.default(parts, axis)
+    return aten.cat.default(parts, axis)
 
 
 def is_right(call: Call) -> bool:

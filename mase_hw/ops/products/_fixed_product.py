@@ -23,7 +23,6 @@ class FixedProduct(Product):
     """Products and sums of integers."""
 
     def problems(self) -> list[str]:
-        """Refuse sums beyond 62 bits."""
         formats = {name: fixed(spec) for name, spec in self.call.operands.items()}
         terms = self.matrix(self.call.constants["weight"]).shape[1]
         if _sum_bits(terms.bit_length(), 0, **formats) <= MAX_BITS:
@@ -36,7 +35,6 @@ class FixedProduct(Product):
         return too_wide(lambda **given: _sum_bits(more, less, **given), **formats)
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return a matrix product in the narrowest dtype that is exact."""
         grouped = self.grouped(1)
 
         def compute(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -69,7 +68,7 @@ class Product(ABC):
     row: int
     axis: int
 
-    guards: ClassVar[bool] = False
+    guards = False
 
     def refusals(self) -> list[str]:
         """Return what stands between the call and hardware, its options too."""

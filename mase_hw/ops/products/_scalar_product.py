@@ -42,7 +42,6 @@ class ScalarProduct(Product):
         return self.call.operands["data_in_0"].quantized.to_integers(codes)
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return a matrix product in the narrowest dtype that is exact."""
         weight, bias, fraction, bounds = self._aligned()
         dtype = exact_dtype(bounds)
         columns = weight.t().to(dtype).contiguous()
@@ -57,7 +56,6 @@ class ScalarProduct(Product):
 
     @property
     def marks(self) -> bool:
-        """Signs have no zero."""
         return self._encoding("data_in_0").kind is Kind.LEVELS
 
     def _encoding(self, name: str) -> Encoding:

@@ -84,11 +84,9 @@ class ScaledProduct(Product):
         return []
 
     def plain(self, codes: Tensor) -> Tensor:
-        """Return the steps from zero."""
         return self.call.operands["data_in_0"].quantized.significands(codes)[0]
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return the sums of integers."""
         return self.whole.sums()
 
     def grouped(self, groups: int) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -109,7 +107,6 @@ class ScaledProduct(Product):
 
     @property
     def operands(self) -> Call:
-        """The call on integers."""
         return self.whole.call
 
     def prepare(self, net: NetlistBuilder, data: Wire) -> Wire:
@@ -121,7 +118,6 @@ class ScaledProduct(Product):
         return net.add(centre, "centre", data_in_0=data)
 
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator of integers."""
         return self.whole.accumulator(feed, self._sum)
 
     def complete(self, net: NetlistBuilder, cell: Cell, feed: Feed, **inputs: Wire | None) -> Wire:

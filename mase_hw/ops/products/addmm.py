@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.products._constant_product import (
     ConstantProduct,
@@ -20,14 +21,12 @@ from mase_hw.ops.products._constant_product import (
     matrix_refusals,
 )
 
-_aten = torch.ops.aten
-
 
 class Addmm(ConstantProduct):
     """A product of matrices that is added to something."""
 
-    name: ClassVar[str] = "addmm"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "addmm"
+    targets = (
         "aten.addmm.default",
         "aten.addmv.default",
         "aten.baddbmm.default",
@@ -43,24 +42,23 @@ class Addmm(ConstantProduct):
     }
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no linear layer."""
         return matrix_refusals(call) if _factors(call) else []
 
-    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
         """Return the linear layer; what is added is its bias where it is one row."""
         alpha, beta = call.attributes["alpha"], call.attributes["beta"]
         if not _factors(call):
-            product = _aten.matmul.default(operands["data_in_0"], operands["data_in_1"])
-            return _aten.add.Tensor(_scaled(product, alpha), _scaled(operands["data_in_2"], beta))
+            product = aten.matmul.default(operands["data_in_0"], operands["data_in_1"])
+            return aten.add.Tensor(_scaled(product, alpha), _scaled(operands["data_in_2"], beta))
         (constant,) = _factors(call)
         operands = {**operands, constant: _scaled(operands[constant], alpha)}
         added = _scaled(operands["data_in_2"], beta)
         columns, shape = call.result.shape[-1], call.operands["data_in_2"].shape
         is_row = "data_in_2" in call.constants and shape in ((columns,), (1, columns))
         if is_row and is_right(call) and len(call.operands["data_in_1"].shape) == 2:
-            bias = added if len(shape) == 1 else _aten.reshape.default(added, [columns])
+            bias = added if len(shape) == 1 else aten.reshape.default(added, [columns])
             return matrix_product(call, operands, bias)
-        return _aten.add.Tensor(matrix_product(call, operands), added)
+        return aten.add.Tensor(matrix_product(call, operands), added)
 
     def examples(self) -> list[Example]:
         """A row that is added, a stream, and one that is added to a product of two."""
@@ -82,4 +80,4 @@ def _factors(call: Call) -> set[str]:
 
 
 def _scaled(value: object, factor: float) -> Any:
-    return value if factor == 1 else _aten.mul.Tensor(value, factor)
+    return value if factor == 1 else aten.mul.Tensor(value, factor)

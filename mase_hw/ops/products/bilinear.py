@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Bilinear(Composite):
     """A linear layer of the first tensor, and its product with the second."""
 
-    name: ClassVar[str] = "bilinear"
-    targets: ClassVar[tuple[str, ...]] = ("aten.bilinear.default",)
+    name = "bilinear"
+    targets = ("aten.bilinear.default",)
     operand_names: ClassVar[Mapping[str, str]] = {
         "input1": "data_in_0",
         "input2": "data_in_1",
@@ -27,7 +25,6 @@ class Bilinear(Composite):
     }
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse weights that stream."""
         if not {"weight", "bias"} & set(call.operands) <= set(call.constants):
             return ["weight or bias is computed by the model; only constants are legal"]
         return super().problems(call)
@@ -38,14 +35,14 @@ class Bilinear(Composite):
             return None
         results, first, second = call.operands["weight"].shape
         rows = list(call.result.shape[1:-1])
-        weight = _aten.permute.default(operands["weight"], [0, 2, 1])
-        weight = _aten.reshape.default(weight, [results * second, first])
-        made = _aten.linear.default(operands["data_in_0"], weight)
-        made = _aten.reshape.default(made, [-1, *rows, results, second])
-        other = _aten.unsqueeze.default(operands["data_in_1"], -1)
-        made = _aten.squeeze.dim(_aten.matmul.default(made, other), -1)
+        weight = aten.permute.default(operands["weight"], [0, 2, 1])
+        weight = aten.reshape.default(weight, [results * second, first])
+        made = aten.linear.default(operands["data_in_0"], weight)
+        made = aten.reshape.default(made, [-1, *rows, results, second])
+        other = aten.unsqueeze.default(operands["data_in_1"], -1)
+        made = aten.squeeze.dim(aten.matmul.default(made, other), -1)
         if "bias" in operands:
-            made = _aten.add.Tensor(made, operands["bias"])
+            made = aten.add.Tensor(made, operands["bias"])
         return [made]
 
     def examples(self) -> list[Example]:

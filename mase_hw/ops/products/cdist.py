@@ -8,17 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class CDist(Composite):
     """Rows are subtracted, each from each."""
 
-    name: ClassVar[str] = "cdist"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cdist.default", "aten._cdist_forward.default")
+    name = "cdist"
+    targets = ("aten.cdist.default", "aten._cdist_forward.default")
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
@@ -29,12 +28,12 @@ class CDist(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if float(call.attributes["p"]) not in (1.0, 2.0):
             return None
-        first = _aten.unsqueeze.default(operands["data_in_0"], -2)
-        second = _aten.unsqueeze.default(operands["data_in_1"], -3)
-        apart = _aten.sub.Tensor(first, second)
+        first = aten.unsqueeze.default(operands["data_in_0"], -2)
+        second = aten.unsqueeze.default(operands["data_in_1"], -3)
+        apart = aten.sub.Tensor(first, second)
         if call.attributes["p"] == 1:
-            return [_aten.sum.dim_IntList(_aten.abs.default(apart), [-1])]
-        return [_aten.sqrt.default(_aten.sum.dim_IntList(_aten.square.default(apart), [-1]))]
+            return [aten.sum.dim_IntList(aten.abs.default(apart), [-1])]
+        return [aten.sqrt.default(aten.sum.dim_IntList(aten.square.default(apart), [-1]))]
 
     def examples(self) -> list[Example]:
         """Streams; the rows of a constant; sums of absolute values."""

@@ -8,10 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
 
-_aten = torch.ops.aten
 # A least length that no row in a number format has, unless it is zero.
 SMALL = 1e-6
 
@@ -19,8 +19,8 @@ SMALL = 1e-6
 class CosineSimilarity(Composite):
     """The sum of products, over both lengths, which are `eps` at least."""
 
-    name: ClassVar[str] = "cosine_similarity"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cosine_similarity.default",)
+    name = "cosine_similarity"
+    targets = ("aten.cosine_similarity.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -29,17 +29,17 @@ class CosineSimilarity(Composite):
         shapes = [spec.shape for spec in call.operands.values()]
         if eps <= SMALL and all(dims[0] in (-1, len(shape) - 1) for shape in shapes):
             rows = [
-                _aten.rms_norm.default(value, [shape[-1]], None, eps * eps / shape[-1])
+                aten.rms_norm.default(value, [shape[-1]], None, eps * eps / shape[-1])
                 for value, shape in zip(values, shapes, strict=True)
             ]
-            return [_aten.mean.dim(_aten.mul.Tensor(*rows), [-1])]
-        products = _aten.sum.dim_IntList(_aten.mul.Tensor(*values), dims)
+            return [aten.mean.dim(aten.mul.Tensor(*rows), [-1])]
+        products = aten.sum.dim_IntList(aten.mul.Tensor(*values), dims)
         lengths = [
-            _aten.sqrt.default(_aten.sum.dim_IntList(_aten.square.default(value), dims))
+            aten.sqrt.default(aten.sum.dim_IntList(aten.square.default(value), dims))
             for value in values
         ]
-        bounded = [_aten.clamp.default(length, eps) for length in lengths]
-        return [_aten.div.Tensor(products, _aten.mul.Tensor(*bounded))]
+        bounded = [aten.clamp.default(length, eps) for length in lengths]
+        return [aten.div.Tensor(products, aten.mul.Tensor(*bounded))]
 
     def examples(self) -> list[Example]:
         return [

@@ -17,15 +17,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from string import ascii_letters
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops.products._constant_product import ConstantProduct, stacked
-
-_aten = torch.ops.aten
 
 
 @dataclass(frozen=True)
@@ -38,7 +36,7 @@ class _Part:
         constant: whether it is.
     """
 
-    value: Any
+    value: Tensor
     term: str
     constant: bool
 
@@ -47,11 +45,11 @@ class _Part:
         if self.term == wanted:
             return self
         order = [self.term.index(index) for index in wanted]
-        return _Part(_aten.permute.default(self.value, order), wanted, self.constant)
+        return _Part(aten.permute.default(self.value, order), wanted, self.constant)
 
-    def shaped(self, *sizes: int) -> Any:
+    def shaped(self, *sizes: int) -> Tensor:
         """Return its value in another shape."""
-        return _aten.reshape.default(self.value, list(sizes))
+        return aten.reshape.default(self.value, list(sizes))
 
     def alone(self, kept: set[str]) -> _Part:
         """Return it without indices that it repeats, and summed over those that are not kept."""
@@ -59,19 +57,19 @@ class _Part:
         for index in [item for item in term if term.count(item) > 1]:
             while term.count(index) > 1:
                 first, second = term.index(index), term.rindex(index)
-                value = _aten.diagonal.default(value, 0, first, second)
+                value = aten.diagonal.default(value, 0, first, second)
                 term = term[:first] + term[first + 1 : second] + term[second + 1 :] + index
         dims = [place for place, index in enumerate(term) if index not in kept]
         if dims:
-            value = _aten.sum.dim_IntList(value, dims)
+            value = aten.sum.dim_IntList(value, dims)
         return _Part(value, "".join(item for item in term if item in kept), self.constant)
 
 
 class Einsum(ConstantProduct):
     """A sum of products over indices."""
 
-    name: ClassVar[str] = "einsum"
-    targets: ClassVar[tuple[str, ...]] = ("aten.einsum.default",)
+    name = "einsum"
+    targets = ("aten.einsum.default",)
 
     def refusals(self, call: Call) -> list[str]:
         """Return why there is no product of matrices."""
@@ -86,7 +84,7 @@ class Einsum(ConstantProduct):
             ]
         return []
 
-    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
+    def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
         """Return the product of two operands at a time, its indices in order."""
         *given, result = _terms(call)
         sizes: dict[str, int] = {}
@@ -148,7 +146,7 @@ def _product(left: _Part, right: _Part, kept: set[str], sizes: Mapping[str, int]
     if constant:
         term = "".join(index for index in dict.fromkeys(left.term + right.term) if index in kept)
         equation = f"{left.term},{right.term}->{term}"
-        return _Part(_aten.einsum.default(equation, [left.value, right.value]), term, True)
+        return _Part(aten.einsum.default(equation, [left.value, right.value]), term, True)
     if not summed:
         return _elementwise(left, right)
     if left.constant:
@@ -169,9 +167,9 @@ def _elementwise(left: _Part, right: _Part) -> _Part:
         value = part.ordered("".join(index for index in term if index in part.term)).value
         for place, index in enumerate(term):
             if index not in part.term:
-                value = _aten.unsqueeze.default(value, place)
+                value = aten.unsqueeze.default(value, place)
         values.append(value)
-    return _Part(_aten.mul.Tensor(*values), term, False)
+    return _Part(aten.mul.Tensor(*values), term, False)
 
 
 def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -> _Part:
@@ -180,13 +178,13 @@ def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -
     new = "".join(index for index in weight.term if index not in summed)
     value = data.ordered(kept + summed).value
     if len(summed) > 1:
-        value = _aten.flatten.using_ints(value, len(kept), -1)
+        value = aten.flatten.using_ints(value, len(kept), -1)
     matrix = weight.ordered(new + summed).shaped(_size(new, sizes), _size(summed, sizes))
-    made = _aten.linear.default(value, matrix)
+    made = aten.linear.default(value, matrix)
     if not new:
-        made = _aten.squeeze.dim(made, -1)
+        made = aten.squeeze.dim(made, -1)
     elif len(new) > 1:
-        made = _aten.unflatten.int(made, -1, [sizes[index] for index in new])
+        made = aten.unflatten.int(made, -1, [sizes[index] for index in new])
     return _Part(made, kept + new, False)
 
 
@@ -217,9 +215,9 @@ def _matrices(
         constant = [*shape, *rest[1]]
         made = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
     else:
-        made = _aten.matmul.default(data, other)
+        made = aten.matmul.default(data, other)
     order = [*counted, *rows, *columns]
-    made = _aten.reshape.default(made, [-1, *(sizes[index] for index in order)])
+    made = aten.reshape.default(made, [-1, *(sizes[index] for index in order)])
     return _Part(made, "".join([batch, *order]), False)
 
 

@@ -13,18 +13,17 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops.products._constant_product import ConstantProduct
 from mase_hw.ops.products._grouped import TARGET
-
-_aten = torch.ops.aten
 
 
 class GroupedProduct(ConstantProduct):
     """A product with the matrix of a row's group."""
 
-    name: ClassVar[str] = "grouped_product"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "grouped_product"
+    targets = (
         "aten._grouped_mm.default",
         "transformers.grouped_mm_fallback.default",
     )
@@ -37,7 +36,6 @@ class GroupedProduct(ConstantProduct):
     }
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no linear layer."""
         shapes = [len(spec.shape) for spec in call.operands.values()]
         if set(call.operands) != {"data_in_0", "data_in_1", "ends"} or shapes != [2, 3, 1]:
             return ["its operands are other than rows, a matrix for each group, and their ends"]
@@ -47,14 +45,13 @@ class GroupedProduct(ConstantProduct):
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
         """Return the linear layer of groups, or of one."""
-        weight = _aten.transpose.int(operands["data_in_1"], -2, -1)
+        weight = aten.transpose.int(operands["data_in_1"], -2, -1)
         if call.operands["data_in_1"].shape[0] == 1:
-            return _aten.linear.default(operands["data_in_0"], _aten.select.int(weight, 0, 0))
+            return aten.linear.default(operands["data_in_0"], aten.select.int(weight, 0, 0))
         grouped: Any = torch_target(TARGET)
         return grouped(operands["data_in_0"], weight, operands["ends"])
 
     def examples(self) -> list[Example]:
-        """One group, which has hardware."""
         import transformers.integrations.moe  # noqa: F401
 
         def alone(x: Tensor, weight: Tensor) -> Tensor:

@@ -13,9 +13,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._aten import aten
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families
+from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
@@ -30,12 +31,12 @@ from mase_hw.ops.products._products import product_of
 class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
     """Matrix product with constant weights."""
 
-    name: ClassVar[str] = "linear"
-    targets: ClassVar[tuple[str, ...]] = ("aten.linear.default", TARGET)
+    name = "linear"
+    targets = ("aten.linear.default", TARGET)
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "values": "data_in_0"}
-    families: ClassVar[Families] = SCALARS | BLOCKS | SCALED
-    scales: ClassVar[bool] = True
-    options: ClassVar[Mapping[str, range]] = OPTIONS
+    families = SCALARS | BLOCKS | SCALED
+    scales = True
+    options = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and what its arithmetic cannot sum."""
@@ -50,7 +51,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         return found or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
-        """Return what its arithmetic says."""
         return [] if "ends" in call.operands else self._product(call).notes()
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -58,15 +58,14 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         shape = call.operands["weight"].shape
         if len(shape) != 1:
             return None
-        weight = torch.ops.aten.reshape.default(operands["weight"], [1, *shape])
+        weight = aten.reshape.default(operands["weight"], [1, *shape])
         bias = operands.get("bias")
         if bias is not None:
-            bias = torch.ops.aten.reshape.default(bias, [1])
-        row = torch.ops.aten.linear.default(operands["data_in_0"], weight, bias)
-        return [torch.ops.aten.squeeze.dim(row, -1)]
+            bias = aten.reshape.default(bias, [1])
+        row = aten.linear.default(operands["data_in_0"], weight, bias)
+        return [aten.squeeze.dim(row, -1)]
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes, exact sums that are rounded once."""
         product = self._product(call)
         sums = product.sums()
 
@@ -125,7 +124,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
         return {"weight": data.leading * data.tiles[0]}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].size[1]
 
     @staticmethod

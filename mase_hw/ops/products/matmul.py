@@ -23,18 +23,21 @@ from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
 from mase_hw.ops.products._stream_product import StreamProduct
 
+_aten = torch.ops.aten
+
 
 class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
     """`y = a b`."""
 
-    name: ClassVar[str] = "matmul"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "matmul"
+    targets = (
         "aten.matmul.default",
         "aten.mm.default",
         "aten.bmm.default",
         "aten.mv.default",
     )
-    exact_everywhere: ClassVar[bool] = False
+    exact_everywhere = False
+    weighs = True
     operand_names: ClassVar[Mapping[str, str]] = {
         "self": "data_in_0",
         "other": "data_in_1",
@@ -43,10 +46,10 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
     }
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the linear layer; None for two streams, and where there is none."""
-        if not call.constants or matrix_refusals(call):
-            return None
-        return [matrix_product(call, operands)]
+        """Return the linear layer, or matrices and vectors as batches of one; None for others."""
+        if not call.constants:
+            return _batch_of_one(call, operands["data_in_0"], operands["data_in_1"])
+        return None if matrix_refusals(call) else [matrix_product(call, operands)]
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse shapes that are no batches of matrices, and sums that are too wide."""
@@ -57,7 +60,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return super().problems(call) or StreamProduct(call).problems()
 
     def reference(self, call: Call) -> Reference:
-        """Return codes, codes -> codes."""
         return StreamProduct(call).reference()
 
     def hardware(self, call: Call) -> Netlist:
@@ -65,7 +67,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return StreamProduct(call).hardware()
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of exact sums."""
         return StreamProduct(call).exact_result()
 
     def orders(self, call: Call) -> dict[str, Order | None]:
@@ -87,7 +88,6 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
         return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
 
     def operations(self, call: Call) -> int:
-        """Two for each multiply-accumulate."""
         return 2 * call.result.elements * call.operands["data_in_0"].shape[-1]
 
     def examples(self) -> list[Example]:
@@ -109,3 +109,17 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
             (Apply(torch.matmul, matrices), (example_values(3, 2, 4, 5),)),
             (Apply(lambda x, w: w.mT @ x, matrices), (example_values(3, 2, 5, 4),)),
         ]
+
+
+def _batch_of_one(call: Call, left: Tensor, right: Tensor) -> list[Tensor] | None:
+    """Return the product of two streams that have no dimension before those of matrices.
+
+    Of rows that are a batch each graph shows one: they are no matrix.
+    """
+    first, second = (call.operands[name].shape for name in ("data_in_0", "data_in_1"))
+    if max(len(first), len(second)) > 2 or 1 in (first[0], second[0]):
+        return None
+    rows = _aten.reshape.default(left, [1, *(first if len(first) == 2 else (1, *first))])
+    columns = _aten.reshape.default(right, [1, *(second if len(second) == 2 else (*second, 1))])
+    product = _aten.matmul.default(rows, columns)
+    return [_aten.reshape.default(product, list(call.result.shape))]

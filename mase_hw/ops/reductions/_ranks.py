@@ -7,15 +7,13 @@ ones those that come first. A row of n elements takes n * n comparisons: short r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Ranked(Composite):
@@ -50,29 +48,29 @@ def at_places(
     if dim == 0:
         return None
     last, size = len(shape) - 1, shape[dim]
-    data = data if dim == last else _aten.transpose.int(data, dim, last)
-    row, column = _aten.unsqueeze.default(data, -2), _aten.unsqueeze.default(data, -1)
-    beyond, at_least = (_aten.gt, _aten.ge) if descending else (_aten.lt, _aten.le)
+    data = data if dim == last else aten.transpose.int(data, dim, last)
+    row, column = aten.unsqueeze.default(data, -2), aten.unsqueeze.default(data, -1)
+    beyond, at_least = (aten.gt, aten.ge) if descending else (aten.lt, aten.le)
     earlier = torch.ones(size, size, dtype=torch.bool).tril(-1)
-    equal = _aten.logical_and.default(at_least.Tensor(row, column), earlier)
-    before = _aten.logical_or.default(beyond.Tensor(row, column), equal)
-    ranks = _aten.sum.dim_IntList(before, [-1])
+    equal = aten.logical_and.default(at_least.Tensor(row, column), earlier)
+    before = aten.logical_or.default(beyond.Tensor(row, column), equal)
+    ranks = aten.sum.dim_IntList(before, [-1])
     wanted = torch.tensor(list(places))[:, None]
-    chosen = _aten.eq.Tensor(_aten.unsqueeze.default(ranks, -2), wanted)
-    values = _aten.sum.dim_IntList(_aten.where.ScalarOther(chosen, row, 0.0), [-1])
-    indices = _aten.argmax.default(_aten._to_copy.default(chosen, dtype=torch.float32), -1)
+    chosen = aten.eq.Tensor(aten.unsqueeze.default(ranks, -2), wanted)
+    values = aten.sum.dim_IntList(aten.where.ScalarOther(chosen, row, 0.0), [-1])
+    indices = aten.argmax.default(aten._to_copy.default(chosen, dtype=torch.float32), -1)
     found = []
     for item in (values, indices):
         if not kept:
-            item = _aten.squeeze.dim(item, -1)
+            item = aten.squeeze.dim(item, -1)
         elif dim != last:
-            item = _aten.transpose.int(item, dim, last)
+            item = aten.transpose.int(item, dim, last)
         found.append(item)
     return found
 
 
-def reduced_shape(call: Call, found: list[Any] | None) -> list[Tensor] | None:
+def reduced_shape(call: Call, found: list[Tensor] | None) -> list[Tensor] | None:
     """Return results in the shape of the call's."""
     if found is None:
         return None
-    return [_aten.reshape.default(item, [-1, *call.result.shape[1:]]) for item in found]
+    return [aten.reshape.default(item, [-1, *call.result.shape[1:]]) for item in found]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from math import prod
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -74,15 +73,14 @@ class Reduction(Operator, Ordered, Tiled):
         return run
 
     def operations(self, call: Call) -> int:
-        """One for each element."""
         return call.operands["data_in_0"].elements
 
 
 class Accumulation(Reduction, Exact, WholeNumbers, Summing):
     """A sum, a mean or a maximum."""
 
-    homogeneous: ClassVar[bool] = True
-    maximum: ClassVar[bool] = False
+    homogeneous = True
+    maximum = False
 
     @abstractmethod
     def divisor(self, call: Call) -> int:
@@ -98,7 +96,6 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing):
         return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         dims, quotient = self.dims(call), self._quotient(call)
         shape = call.result.shape
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
 
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
@@ -15,7 +14,7 @@ from mase_hw.ops._tiling import Ordered, Tiled
 class Rows(Operator, Numeric, Ordered, Tiled):
     """An operator along one dimension, which streams innermost: a row after the other."""
 
-    approximates: ClassVar[bool] = True
+    approximates = True
 
     @abstractmethod
     def dim(self, call: Call) -> int:
@@ -36,10 +35,8 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         return dict.fromkeys(("data_in_0", "data_out_0"), Order.permuted(data.shape, inner))
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes."""
         names = [*call.streams, "data_out_0"]
         return [[(name, dim) for name in names] for dim in (0, 1)]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time."""
         return {(name, 1): 1 for name in (*call.streams, "data_out_0")}

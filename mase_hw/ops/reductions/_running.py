@@ -7,13 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Running(Composite):
@@ -40,11 +38,11 @@ class Running(Composite):
             return None
         size, step = call.result.shape[dim], 1
         while step < size:
-            first = _aten.slice.Tensor(data, dim, 0, step)
+            first = aten.slice.Tensor(data, dim, 0, step)
             joined = join(
-                _aten.slice.Tensor(data, dim, step, size),
-                _aten.slice.Tensor(data, dim, 0, size - step),
+                aten.slice.Tensor(data, dim, step, size),
+                aten.slice.Tensor(data, dim, 0, size - step),
             )
-            data = _aten.cat.default([first, joined], dim)
+            data = aten.cat.default([first, joined], dim)
             step *= 2
         return [data]

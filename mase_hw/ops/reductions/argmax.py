@@ -5,8 +5,6 @@ The result is a whole number without sign, of as many bits as the largest index 
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
@@ -22,9 +20,9 @@ from mase_hw.ops.reductions._reduce import Reduction
 class Argmax(Reduction, Selecting, Numeric):
     """`y = min { i : x[i] = max x }`."""
 
-    name: ClassVar[str] = "argmax"
-    targets: ClassVar[tuple[str, ...]] = ("aten.argmax.default",)
-    casts: ClassVar[bool] = False
+    name = "argmax"
+    targets = ("aten.argmax.default",)
+    casts = False
 
     def result_format(self, call: Call) -> Format | None:
         """Enough bits for the largest index."""
@@ -34,7 +32,6 @@ class Argmax(Reduction, Selecting, Numeric):
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> indices."""
         (dim,) = self.dims(call)
         shape = call.result.shape
 
@@ -57,7 +54,6 @@ class Argmax(Reduction, Selecting, Numeric):
         return Netlist.single(call.ports, cell)
 
     def examples(self) -> list[Example]:
-        """Over lanes, and over rows."""
         return [
             (Apply(lambda x: x.argmax(1)), (example_values(2, 10),)),
             (Apply(lambda x: x.argmax(1, keepdim=True)), (example_values(2, 3, 4),)),

@@ -6,25 +6,22 @@ Those of whole numbers are not rounded.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Cumsum(Composite):
     """A linear layer with ones up to the diagonal; of whole numbers a running sum."""
 
-    name: ClassVar[str] = "cumsum"
-    targets: ClassVar[tuple[str, ...]] = ("aten.cumsum.default",)
+    name = "cumsum"
+    targets = ("aten.cumsum.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to sum inferences."""
         if self._dim(call) == 0:
             return ["it sums along dimension 0, the batch; name another dimension"]
         return super().problems(call)
@@ -39,13 +36,13 @@ class Cumsum(Composite):
         if dim == 0:
             return None
         data = operands["data_in_0"]
-        data = data if dim == last else _aten.transpose.int(data, dim, last)
+        data = data if dim == last else aten.transpose.int(data, dim, last)
         if _is_real(call):
             size = call.result.shape[dim]
-            made = _aten.linear.default(data, _aten.tril.default(_aten.ones.default([size, size])))
+            made = aten.linear.default(data, aten.tril.default(aten.ones.default([size, size])))
         else:
             made = torch.ops.mase.running_sum.default(data)
-        return [made if dim == last else _aten.transpose.int(made, dim, last)]
+        return [made if dim == last else aten.transpose.int(made, dim, last)]
 
     def examples(self) -> list[Example]:
         """Along a row; along another dimension."""

@@ -11,7 +11,6 @@ that of `log`, at most one step from the correctly rounded one. Exponentials end
 from __future__ import annotations
 
 from math import log, prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,8 +25,8 @@ from mase_hw.ops._elementwise import elements_of
 from mase_hw.ops._library import define_reducing
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
-from mase_hw.ops.functions.exp import Exp
-from mase_hw.ops.functions.log import Log
+from mase_hw.ops.functions.exponentials import Exp
+from mase_hw.ops.functions.logarithms import Log
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
 
 MIN_FRACTION_BITS = 6
@@ -44,9 +43,9 @@ define_reducing("log_sum", log_sum)
 class LogSum(Reduction, Numeric):
     """`y = log(sum exp(d))`, `d <= 0`."""
 
-    name: ClassVar[str] = "log_sum"
-    targets: ClassVar[tuple[str, ...]] = ("mase.log_sum.default",)
-    approximates: ClassVar[bool] = True
+    name = "log_sum"
+    targets = ("mase.log_sum.default",)
+    approximates = True
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse formats that exponential or logarithm has no table for."""
@@ -60,7 +59,6 @@ class LogSum(Reduction, Numeric):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         exponential, logarithm = (
             operator.reference(part)
             for operator, part in (self._exponential(call), self._logarithm(call))

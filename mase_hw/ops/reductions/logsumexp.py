@@ -7,39 +7,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class LogSumExp(Composite):
     """`y = log(sum exp(x))` over dimensions."""
 
-    name: ClassVar[str] = "logsumexp"
-    targets: ClassVar[tuple[str, ...]] = ("aten.logsumexp.default",)
+    name = "logsumexp"
+    targets = ("aten.logsumexp.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return a sum, in the result's shape."""
         found = log_of_exponentials(operands["data_in_0"], list(call.attributes["dim"]))
         kept = call.attributes.get("keepdim", False)
-        return [found if kept else _aten.reshape.default(found, [-1, *call.result.shape[1:]])]
+        return [found if kept else aten.reshape.default(found, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one."""
         return [
             (Apply(lambda x: torch.logsumexp(x, -1)), (example_values(3, 2, 7),)),
             (Apply(lambda x: torch.logsumexp(x, 1, keepdim=True)), (example_values(3, 5, 2),)),
         ]
 
 
-def log_of_exponentials(data: Tensor, dims: list[int]) -> Any:
+def log_of_exponentials(data: Tensor, dims: list[int]) -> Tensor:
     """Return what stands for `log(sum exp(x))`, the dimensions kept with one element."""
-    largest = _aten.amax.default(data, dims, True)
-    rest = _aten.sub.Tensor(data, largest)
-    return _aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))
+    largest = aten.amax.default(data, dims, True)
+    rest = aten.sub.Tensor(data, largest)
+    return aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))

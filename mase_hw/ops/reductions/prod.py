@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
-import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-
-_aten = torch.ops.aten
 
 
 class Prod(Composite):
     """Products of halves, each rounded."""
 
-    name: ClassVar[str] = "prod"
-    targets: ClassVar[tuple[str, ...]] = ("aten.prod.dim_int",)
+    name = "prod"
+    targets = ("aten.prod.dim_int",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse to mix inferences."""
         if int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape) == 0:
             return ["it reduces dimension 0, the batch; name another dimension"]
         return super().problems(call)
@@ -33,13 +29,13 @@ class Prod(Composite):
             return None
         while size > 1:
             half = size // 2
-            first = _aten.slice.Tensor(data, dim, 0, half)
-            product = _aten.mul.Tensor(first, _aten.slice.Tensor(data, dim, half, 2 * half))
-            rest = [_aten.slice.Tensor(data, dim, 2 * half, size)] if size % 2 else []
-            data = _aten.cat.default([product, *rest], dim) if rest else product
+            first = aten.slice.Tensor(data, dim, 0, half)
+            product = aten.mul.Tensor(first, aten.slice.Tensor(data, dim, half, 2 * half))
+            rest = [aten.slice.Tensor(data, dim, 2 * half, size)] if size % 2 else []
+            data = aten.cat.default([product, *rest], dim) if rest else product
             size -= half
         shape = [-1, *call.result.shape[1:]]
-        return [_aten.reshape.default(data, shape)]
+        return [aten.reshape.default(data, shape)]
 
     def examples(self) -> list[Example]:
         """Over a row; over an odd number of channels."""

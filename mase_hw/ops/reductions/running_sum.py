@@ -7,7 +7,6 @@ nothing overflows.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 
@@ -27,23 +26,20 @@ define("running_sum", lambda values: values.cumsum(-1))
 class RunningSum(Rows, Exact, WholeNumbers):
     """`y[i] = x[0] + ... + x[i]`."""
 
-    name: ClassVar[str] = "running_sum"
-    targets: ClassVar[tuple[str, ...]] = ("mase.running_sum.default",)
-    approximates: ClassVar[bool] = False
-    exact_everywhere: ClassVar[bool] = False
+    name = "running_sum"
+    targets = ("mase.running_sum.default",)
+    approximates = False
+    exact_everywhere = False
 
     def dim(self, call: Call) -> int:
-        """Return the last dimension."""
         return max(0, len(call.operands["data_in_0"].shape) - 1)
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of all sums."""
         data, growth = fixed(call.operands["data_in_0"]), (call.result.shape[-1] - 1).bit_length()
         width = data.width + growth
         return None if width > MAX_EXACT_BITS else replace(data, width=width)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes."""
         return lambda codes: codes.cumsum(-1)
 
     def hardware(self, call: Call) -> Netlist:
@@ -53,7 +49,6 @@ class RunningSum(Rows, Exact, WholeNumbers):
         return Netlist.single(call.ports, cell)
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One element at a time."""
         return {(name, dim): 1 for name in ("data_in_0", "data_out_0") for dim in (0, 1)}
 
     def examples(self) -> list[Example]:

@@ -11,6 +11,7 @@ from torch.fx import Node, Proxy
 from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
 
+from mase_hw._kinds import Table
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
@@ -23,7 +24,7 @@ def rewrite(
     mg: MaseGraph,
     node: Node,
     call: Call,
-    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    write: Callable[[Mapping[str, object]], Sequence[object] | None],
     inputs: Mapping[str, Node] | None = None,
 ) -> bool:
     """Replace a node, in place, by what `write` records; return whether it was.
@@ -44,7 +45,7 @@ def rewrite_from(
     mg: MaseGraph,
     node: Node,
     specs: Mapping[str, TensorSpec],
-    write: Callable[[Mapping[str, Any]], Sequence[Any] | None],
+    write: Callable[[Table], Sequence[Any] | None],
     inputs: Mapping[str, Node | float],
 ) -> bool:
     """Replace a node as `rewrite` does, with or without an operator.
@@ -107,7 +108,7 @@ def _last_read(node: Node) -> int:
     return max((index for index in indices if isinstance(index, int)), default=0)
 
 
-def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, Any]:
+def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, object]:
     """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     return {

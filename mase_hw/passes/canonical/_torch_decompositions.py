@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch.fx import GraphModule, Node, Proxy
 from torch.fx.node import map_arg
 from torch.fx.proxy import GraphAppendingTracer
 
+from mase_hw._kinds import Argument
 from mase_hw.graph.decompositions import constants_of, decomposition, results_of, streams_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -53,7 +52,7 @@ def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | Non
     tracer = GraphAppendingTracer(mg.fx_graph)
     inputs = iter(streams_of(node))
     constants = {id(mg.constant(item)): item for item in constants_of(node)}
-    values: dict[Node, Any] = {}
+    values: dict[Node, Argument] = {}
     for item in traced.graph.nodes:
         if item.op == "placeholder":
             values[item] = next(inputs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Fill, location, metadata, update
 from mase_hw.graph.rebuild import set_tensor
@@ -180,11 +180,11 @@ class _Search:
         finally:
             self.put(fills, None)
 
-    def _outputs(self, visit: Any) -> list[Any]:
-        values: dict[Node, Any] = {}
+    def _outputs(self, visit: Argument) -> list[object]:
+        values: dict[Node, object] = {}
         leaves = set(self._mg.outputs)
 
-        def note(node: Node, value: Any) -> None:
+        def note(node: Node, value: Argument) -> None:
             visit(node, value)
             if node in leaves:
                 values[node] = value
@@ -218,7 +218,7 @@ def _behind(node: Node) -> Iterator[Node]:
     yield from found
 
 
-def _equal(exact: Any, found: Any) -> bool:
+def _equal(exact: Argument, found: Argument) -> bool:
     """Return whether two outputs are equal but for what rounding of floats makes."""
     if not isinstance(exact, Tensor) or not exact.is_floating_point():
         return exact is found or (isinstance(exact, Tensor) and torch.equal(exact, found))

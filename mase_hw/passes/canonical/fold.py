@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
@@ -57,9 +58,9 @@ def fold_constants_transform_pass(mg: MaseGraph, *, parameters: bool = True) -> 
     return mg, {"folded": folded}
 
 
-def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Any]:
+def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Argument]:
     interpreter = Interpreter(mg.model)
-    values: dict[Node, Any] = {}
+    values: dict[Node, Argument] = {}
     with torch.no_grad():
         for node in mg.nodes:
             if node.op == "get_attr":
@@ -175,7 +176,7 @@ def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
     entry = config.for_node(node.name, common(node).operator)
     names = entry.get("weight_name") or entry.get("name")
     widths = entry.get("weight_width", entry.get("data_in_width"))
-    known: list[Mapping[str, Any]] = [{"width": width} for width in _choices(widths, int)]
+    known: list[Mapping[str, object]] = [{"width": width} for width in _choices(widths, int)]
     classes = [format_class(str(name)) for name in _choices(names, str)]
     if not all(cls.takes_factors(fields) for cls in classes for fields in known or [{}]):
         return False
@@ -197,7 +198,7 @@ def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bo
     return bool(torch.equal(number.round_values(weight), weight))
 
 
-def _choices(value: object, kind: type) -> list[Any]:
+def _choices(value: object, kind: type) -> list[object]:
     """Return the values of a key: one, or those that a space names."""
     if isinstance(value, Mapping):
         return [item for inner in value.values() for item in _choices(inner, kind)]
@@ -293,7 +294,7 @@ def _set_constants(
 
 def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
     """Set the argument that becomes `operand`, filling in defaults before it."""
-    target: Any = node.target
+    target = overload(node.target)
     args = list(node.args)
     for position, argument in enumerate(target._schema.arguments):
         if position == len(args):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Interpreter, Node
 
+from mase_hw._kinds import Argument
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import tensor_arguments
@@ -117,7 +117,7 @@ class _Values:
 
     def _run(self, node: Node, given: Tensor) -> Tensor:
         interpreter = Interpreter(self._mg.model)
-        values: dict[Node, Any] = {self.position: given}
+        values: dict[Node, Argument] = {self.position: given}
         interpreter.env = values
         with torch.no_grad():
             for item in self._order:
@@ -183,7 +183,7 @@ def _read_positions(mg: MaseGraph, known: _Values) -> None:
 def _replace(mg: MaseGraph, node: Node, position: Node, rows: Tensor) -> None:
     """Read a node's results from a table, whose rows they are."""
 
-    def write(given: Mapping[str, object]) -> list[Any]:
+    def write(given: Mapping[str, object]) -> list[Argument]:
         return [looked_up(given["position"], rows)]
 
     replaced = rewrite_from(mg, node, common(node).results, write, {"position": position})

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.fx import Interpreter, Node
 
+from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
@@ -77,7 +75,7 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     if mask.kept is not None:
         inputs["kept"] = mask.kept
 
-    def write(operands: Mapping[str, Any]) -> list[Any] | None:
+    def write(operands: Table) -> list[Argument] | None:
         known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
         result = operator.masked(call, operands, known, scale)
         return None if result is None else [result]
@@ -222,7 +220,7 @@ def _evaluated(
     mg: MaseGraph, order: list[Node], source: Node, rows: Tensor, result: Node
 ) -> Tensor:
     interpreter = Interpreter(mg.model)
-    values: dict[Node, Any] = {source: rows}
+    values: dict[Node, Argument] = {source: rows}
     with torch.no_grad():
         for item in order:
             if item.op == "get_attr":

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from mase_hw._kinds import Argument, Table
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
@@ -37,7 +37,7 @@ class _Composition:
     """
 
     operator: Operator
-    arguments: Mapping[str, Any]
+    arguments: Table
     root: Node
     size: int
 
@@ -109,7 +109,7 @@ def _compositions() -> tuple[_Composition, ...]:
 
 def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
     """Return the compositions of some operators, from one graph: faster than a graph for each."""
-    owners: list[tuple[Operator, Mapping[str, Any]]] = []
+    owners: list[tuple[Operator, Table]] = []
 
     def compute(x: Tensor) -> list[Tensor]:
         results = []
@@ -121,7 +121,7 @@ def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
         return results
 
     graph = make_fx(compute, pre_dispatch=True)(torch.ones(PROBE_SHAPE)).graph
-    roots: Any = next(node for node in graph.nodes if node.op == "output").args[0]
+    roots: Argument = next(node for node in graph.nodes if node.op == "output").args[0]
     if any(root.op != "call_function" for root in roots):
         raise UnsupportedError("one of them computes nothing")
     return [
@@ -154,7 +154,7 @@ def _calls(root: Node) -> set[Node]:
     return found
 
 
-def _matches(pattern: Any, value: Any, known: _Match) -> Iterator[_Match]:
+def _matches(pattern: Argument, value: Argument, known: _Match) -> Iterator[_Match]:
     """Yield every way in which `value` computes `pattern`, beyond what is known already."""
     if isinstance(pattern, Node):
         if not isinstance(value, Node):
@@ -196,7 +196,7 @@ def _matches_all(
         yield from _matches_all(patterns[1:], values[1:], match)
 
 
-def _equal(pattern: Any, value: Any) -> bool:
+def _equal(pattern: Argument, value: Argument) -> bool:
     if {type(pattern), type(value)} <= {int, float}:
         return math.isclose(pattern, value, rel_tol=NUMBER_TOLERANCE)
     return type(pattern) is type(value) and bool(pattern == value)

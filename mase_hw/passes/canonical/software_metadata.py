@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
-from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
@@ -100,7 +99,7 @@ def add_software_metadata_analysis_pass(
     return mg, {"batches": batches}
 
 
-def batches_of(data: object) -> Iterable[Any]:
+def batches_of(data: object) -> Iterable[object]:
     """Return batches of data.
 
     Raises:
@@ -131,9 +130,12 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
                 f"a batch of data does not hold the inputs of {mg.name} as tensors: "
                 f"{', '.join(names)}; it is of type {type(batch).__name__}"
             )
-    for number, given in enumerate(tensors[: len(names)]):
+    tensors = tensors[: len(names)]
+    if all(isinstance(item, Tensor) for item in tensors):
+        tensors, _ = mg.lengths.padded(names, tensors)
+    for number, given in enumerate(tensors):
         _check_input(mg, number, given)
-    return mg.batch_dims.inside(tensors[: len(names)])
+    return mg.batch_dims.inside(tensors)
 
 
 def _check_input(mg: MaseGraph, number: int, given: object) -> None:
@@ -141,7 +143,7 @@ def _check_input(mg: MaseGraph, number: int, given: object) -> None:
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
         raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
-    sizes: list[Any] = list(captured.shape)
+    sizes: list[object] = list(captured.shape)
     if mg.batched and sizes:
         dim = mg.batch_dims.of_input(number)
         sizes[dim] = given.shape[dim] if dim < given.dim() else -1

@@ -5,25 +5,27 @@ show which elements of the result depend on it (rectifiers hide values, fused at
 An element that depends on one channel alone carries that channel on;
 one that depends on several mixes them. Channels begin where a node with a weight mixes its operand
 (each index of the weight's result axis is one), and end where the next such node mixes them. What
-meets element by element on the way, as in a residual sum, leaves together. A channel that is mixed
-by a node without a weight, or that reaches the output, stays.
+meets element by element on the way, as in a residual sum, leaves together, and so does what a
+reshape puts into one row of a rectangle, as the features of a head. A norm of rows carries channels
+on: it is taken over what is left. A channel that is mixed by another node without a weight, or that
+reaches the output, stays.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.graph.calls import tensor_arguments
+from mase_hw._aten import overload
+from mase_hw._kinds import Argument
+from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
-from mase_hw.ops import Weighted, operator_for
+from mase_hw.ops import Normalizing, Weighted, operator_for
 
 FREE = -1
 WEIGHT = "weight"
@@ -37,6 +39,7 @@ class Slice:
         constant: the `get_attr` node.
         axis: of its tensor.
         channels: int64, the channel of every index, or -1.
+        reader: what takes the constant.
         begins: whether channels begin here: a weight's result axis.
         ends: whether channels end here: a weight's operand axis.
     """
@@ -44,6 +47,7 @@ class Slice:
     constant: Node
     axis: int
     channels: Tensor
+    reader: Node
     begins: bool = False
     ends: bool = False
 
@@ -55,16 +59,20 @@ class Channels:
     Attributes:
         labels: the channel of every element of every result of one inference, or -1.
         slices: axes of constants that follow channels.
+        norms: nodes that are taken over the channels that are left.
         roots: (node, number of its channel) by channel.
-        blocks: elements of a channel along a root's axis, where its first reshape splits it.
+        parts: channels one of which has to stay: of each root, and of what is cut out of a result.
+        blocks: elements along a root's axis that its first reshape puts into one row.
     """
 
     labels: dict[Node, Tensor] = field(default_factory=dict)
     slices: list[Slice] = field(default_factory=list)
+    norms: list[Node] = field(default_factory=list)
     roots: list[tuple[Node, int]] = field(default_factory=list)
+    parts: list[list[int]] = field(default_factory=list)
     blocks: dict[Node, int] = field(default_factory=dict)
     _parents: list[int] = field(default_factory=list)
-    _fixed: set[int] = field(default_factory=set)
+    _held: dict[int, Node] = field(default_factory=dict)
 
     def find(self, channel: int) -> int:
         """Return the channel that stands for all that leave with `channel`."""
@@ -75,18 +83,28 @@ class Channels:
 
     def groups(self) -> dict[int, list[int]]:
         """Return the channels that may leave, those that leave together under one of them."""
-        stay = {self.find(channel) for channel in self._fixed}
+        stay = {self.find(channel) for channel in self._held}
         found = defaultdict(list)
         for channel in range(len(self.roots)):
             if self.find(channel) not in stay:
                 found[self.find(channel)].append(channel)
         return dict(found)
 
+    def holders(self) -> dict[str, Node]:
+        """Return what keeps the channels of a root in place, by the root's name."""
+        held = {self.find(channel): node for channel, node in reversed(self._held.items())}
+        found: dict[str, Node] = {}
+        for channel, (root, _) in enumerate(self.roots):
+            if self.find(channel) in held:
+                found.setdefault(root.name, held[self.find(channel)])
+        return found
+
     def begin(self, node: Node, count: int) -> int:
         """Add the channels of a root and return the first."""
         first = len(self.roots)
         self.roots += [(node, number) for number in range(count)]
         self._parents += range(first, first + count)
+        self.parts.append(list(range(first, first + count)))
         return first
 
     def join(self, left: Tensor, right: Tensor) -> None:
@@ -96,116 +114,141 @@ class Channels:
             for a, b in torch.unique(torch.stack([left[both], right[both]]), dim=1).T.tolist():
                 self._parents[self.find(a)] = self.find(b)
 
-    def fix(self, labels: Tensor) -> None:
-        """Let the channels of a tensor stay."""
-        self._fixed |= {int(channel) for channel in torch.unique(labels) if channel >= 0}
+    def fix(self, labels: Tensor, node: Node) -> None:
+        """Let the channels of a tensor stay, because of a node."""
+        for channel in torch.unique(labels).tolist():
+            if channel >= 0:
+                self._held.setdefault(channel, node)
+
+    def joined(self, labels: Tensor) -> Tensor:
+        """Return labels with one channel in the place of all that leave with it."""
+        known = torch.unique(labels)
+        found = torch.tensor([item if item < 0 else self.find(item) for item in known.tolist()])
+        return found[torch.searchsorted(known, labels.contiguous())] if labels.numel() else labels
 
 
 def find_channels(mg: MaseGraph) -> Channels:
-    """Return the channels of a graph, as fine as they may leave.
-
-    Where a reshape splits the features of a root in two dimensions, a channel is a block of them,
-    such as a head of an attention: what is left has to be a rectangle.
-    """
-    first = _Tracer(mg, {}).run()
-    return _Tracer(mg, first.blocks).run() if first.blocks else first
+    """Return the channels of a graph, as fine as they may leave: what is left is a rectangle."""
+    return _Tracer(mg).run()
 
 
 class _Tracer:
     """One walk over the graph."""
 
-    def __init__(self, mg: MaseGraph, blocks: Mapping[Node, int]) -> None:
+    def __init__(self, mg: MaseGraph) -> None:
         self._mg = mg
-        self._given = blocks
-        self._values: dict[Node, Any] = {}
+        self._values: dict[Node, Argument] = {}
         self._found = Channels()
+        # Constants that a node depends on, where it depends on nothing else.
+        self._leaves: dict[Node, tuple[Node, ...]] = {}
+        # Nodes that leave channels out, with those of their operand.
+        self._leaving: list[tuple[Node, Tensor]] = []
 
     def run(self) -> Channels:
         run_with(self._mg, self._mg.one_inference(), self._values.__setitem__)
         for node in self._mg.nodes:
-            if node.op == "output":
+            if node.op == "get_attr":
+                self._leaves[node] = (node,)
+            elif node.op == "output":
                 for producer in node.all_input_nodes:
-                    self._found.fix(self._labels(producer))
+                    self._found.fix(self._labels(producer), node)
             elif node.op == "call_function":
-                self._visit(node)
-        self._fix_shared()
+                if all(item in self._leaves for item in node.all_input_nodes):
+                    given = [leaf for item in node.all_input_nodes for leaf in self._leaves[item]]
+                    self._leaves[node] = tuple(dict.fromkeys(given))
+                else:
+                    self._visit(node)
+        self._join_shared()
+        self._check_rectangles()
+        self._label_constants()
         return self._found
 
     def _labels(self, node: Node) -> Tensor:
         labels = self._found.labels.get(node)
         if labels is None:
             shape = getattr(self._values[node], "shape", ())
-            labels = torch.full(tuple(shape), FREE)
-        return labels
+            return torch.full(tuple(shape), FREE)
+        return self._found.joined(labels)
 
     def _visit(self, node: Node) -> None:
         value = self._values[node]
-        streams = [item for item in node.all_input_nodes if item.op != "get_attr"]
+        streams = [item for item in node.all_input_nodes if item not in self._leaves]
         labelled = [item for item in streams if bool((self._labels(item) >= 0).any())]
         if not isinstance(value, Tensor) or not value.is_floating_point():
             for item in labelled:
-                self._found.fix(self._labels(item))
+                self._found.fix(self._labels(item), node)
             return
         weight = self._weight(node)
         result = torch.full(tuple(value.shape), FREE)
         for item in labelled:
             labels = self._labels(item)
-            carried, mixed = self._probe(node, item, labels)
+            carried, mixed = self._carried(node, item, labels)
             if mixed.any():
                 if weight is None or not self._end(node, weight, labels):
-                    self._found.fix(labels)
+                    self._found.fix(labels, node)
                 continue
             if not torch.isin(labels[labels >= 0], carried).all():
-                self._found.fix(labels)
+                self._leave_out(node, labels, carried)
             self._found.join(result, carried)
             result = torch.where(result >= 0, result, carried)
         begins = weight is not None and not bool((result >= 0).any())
         if begins and weight is not None:
             result = self._begin(node, weight, result)
+        result = _spread(self._found.joined(result))
         self._found.labels[node] = result
         self._note_split(result)
         if bool((result >= 0).any()):
             self._follow(node, result, weight if begins else None)
 
+    def _carried(self, node: Node, item: Node, labels: Tensor) -> tuple[Tensor, Tensor]:
+        """Return what `_probe` does, and that norms carry every channel on."""
+        norm = isinstance(operator_for(node.target), Normalizing)
+        if not norm or labels.shape != self._values[node].shape or item is not node.args[0]:
+            return self._probe(node, item, labels)
+        self._found.norms.append(node)
+        return labels, torch.zeros(labels.shape, dtype=torch.bool)
+
+    def _leave_out(self, node: Node, labels: Tensor, carried: Tensor) -> None:
+        """Note a node that takes some channels only."""
+        if cut_dim(node) is None:
+            self._leaving.append((node, labels))
+        else:
+            self._found.parts.append([item for item in torch.unique(carried).tolist() if item >= 0])
+
     def _weight(self, node: Node) -> Node | None:
         """Return the constant weight of a node."""
         operator = operator_for(node.target)
-        if operator is None:
-            return None
-        for name, item in tensor_arguments(node, operator.operand_names):
-            if name == WEIGHT and isinstance(item, Node) and item.op == "get_attr":
-                return item if self._mg.constant(item).dim() >= 2 else None
+        if isinstance(operator, Weighted):
+            for name, item in tensor_arguments(node, operator.operand_names):
+                if name == WEIGHT and isinstance(item, Node) and item.op == "get_attr":
+                    return item if self._mg.constant(item).dim() >= 2 else None
         return None
 
     def _begin(self, node: Node, weight: Node, result: Tensor) -> Tensor:
         """Label the result of a root by the indices of its weight's result axis."""
-        operator = operator_for(node.target)
-        assert operator is not None
+        axis = Weighted.of(operator_for(node.target)).result_axis
         tensor = self._mg.constant(weight)
-        indices = _along(tensor, Weighted.of(operator).result_axis)
-        carried, mixed = self._probe(node, weight, indices)
+        carried, mixed = self._probe(node, weight, _along(tensor, axis))
         if mixed.any() or not bool((carried >= 0).all()):
             return result
-        block = self._given.get(node, 1)
-        first = self._found.begin(node, tensor.shape[Weighted.of(operator).result_axis] // block)
-        return first + carried // block
+        return self._found.begin(node, tensor.shape[axis]) + carried
 
     def _end(self, node: Node, weight: Node, labels: Tensor) -> bool:
         """Note the axis of the weight that takes labelled features; false when there is none."""
-        operator = operator_for(node.target)
-        assert operator is not None
+        axis = 1 - Weighted.of(operator_for(node.target)).result_axis
+        labels = self._narrowed(labels)
         axes = _varying(labels)
-        axis = 1 - Weighted.of(operator).result_axis
         size = self._mg.constant(weight).shape[axis]
         if len(axes) != 1 or labels.shape[axes[0]] != size:
             return False
         features = labels.movedim(axes[0], 0).reshape(size, -1)[:, 0]
-        self._found.slices.append(Slice(weight, axis, features, ends=True))
+        self._found.slices.append(Slice(weight, axis, features, node, ends=True))
         return True
 
     def _follow(self, node: Node, result: Tensor, root_weight: Node | None) -> None:
         """Note the constants that have the channels of the result, and what cannot follow."""
-        for item in dict.fromkeys(node.all_input_nodes):
+        sources = [leaf for item in node.all_input_nodes for leaf in self._leaves.get(item, [item])]
+        for item in dict.fromkeys(sources):
             value = self._values[item]
             if not isinstance(value, Tensor) or not value.is_floating_point():
                 continue
@@ -220,9 +263,9 @@ class _Tracer:
                     continue
                 if constant:
                     begins = item is root_weight
-                    self._found.slices.append(Slice(item, axis, channels, begins=begins))
+                    self._found.slices.append(Slice(item, axis, channels, node, begins=begins))
                 else:
-                    self._found.fix(channels)
+                    self._found.fix(channels, node)
 
     def _aligned(
         self, node: Node, item: Node, indices: Tensor, result: Tensor, size: int
@@ -248,12 +291,15 @@ class _Tracer:
         none = torch.full(tuple(shape), FREE), torch.zeros(tuple(shape), dtype=torch.bool)
         if not isinstance(value, Tensor) or not value.is_floating_point():
             return none
-        known, ranks = torch.unique(labels, return_inverse=True)
-        ranks = torch.where(labels >= 0, ranks, torch.tensor(FREE))
+        known, ranks = torch.unique(labels[labels >= 0], return_inverse=True)
+        if not len(known):
+            return none
+        every = torch.full(labels.shape, FREE)
+        every[labels >= 0] = ranks
         rank = torch.zeros(tuple(shape), dtype=torch.int64)
         depends, mixed = none[1].clone(), none[1].clone()
         for bit in range(max(1, (len(known) - 1).bit_length())):
-            chosen = (ranks >> bit) & 1 == 1
+            chosen = (every >> bit) & 1 == 1
             one = self._spoiled(node, item, value, chosen & (labels >= 0))
             zero = self._spoiled(node, item, value, ~chosen & (labels >= 0))
             rank += one.long() << bit
@@ -271,37 +317,91 @@ class _Tracer:
         return unknown.isnan() | (moved != clean)
 
     def _run(self, node: Node, item: Node, value: Tensor) -> Tensor:
-        """Return a node's result with another value of one of its operands."""
+        """Return a node's result with another value of an operand, or of a constant behind one."""
 
-        def given(other: Node) -> Any:
-            return value if other is item else self._values[other]
+        def given(other: Node) -> Argument:
+            if other is item:
+                return value
+            behind = item in self._leaves.get(other, ())
+            return self._run(other, item, value) if behind else self._values[other]
 
         with torch.no_grad():
-            target: Any = node.target
+            target = overload(node.target)
             result: Tensor = target(
                 *torch.fx.map_arg(node.args, given), **torch.fx.map_arg(node.kwargs, given)
             )
         return result
 
     def _note_split(self, labels: Tensor) -> None:
+        """Let what a reshape puts into one row, as the features of a head, leave together."""
         axes = _varying(labels)
         if len(axes) > 1:
-            self._found.fix(labels)
+            self._join_along(labels, axes[-1])
             for channel in torch.unique(labels).tolist():
                 if channel >= 0:
                     self._found.blocks.setdefault(
                         self._found.roots[channel][0], labels.shape[axes[-1]]
                     )
 
-    def _fix_shared(self) -> None:
-        """Let channels stay whose constants are read in more than one place."""
-        readers: dict[int, set[Node]] = defaultdict(set)
+    def _narrowed(self, labels: Tensor) -> Tensor:
+        """Return labels that vary along one axis, after what else varies leaves together."""
+        axes = _varying(labels)
+        while len(axes) > 1:
+            self._join_along(labels, axes[-1])
+            labels = self._found.joined(labels)
+            axes = _varying(labels)
+        return labels
+
+    def _join_along(self, labels: Tensor, axis: int) -> None:
+        self._found.join(labels, labels.narrow(axis, 0, 1).expand_as(labels))
+
+    def _check_rectangles(self) -> None:
+        """Make sure that what is left of every result is a rectangle, with what is taken of it."""
+        for labels in self._found.labels.values():
+            self._narrowed(self._found.joined(labels))
+        for node, labels in self._leaving:
+            left = self._found.joined(labels)
+            if not torch.isin(left[left >= 0], self._labels(node)).all():
+                self._found.fix(labels, node)
+
+    def _join_shared(self) -> None:
+        """Let what is read in several places leave in all of them; where one does not, in none."""
+        readers: dict[str, set[Node]] = defaultdict(set)
         for node in self._mg.nodes:
             if node.op == "get_attr":
-                readers[id(self._mg.constant(node))] |= set(node.users)
+                readers[str(node.target)] |= set(node.users)
+        slices: dict[tuple[str, int], list[Slice]] = defaultdict(list)
         for item in self._found.slices:
-            if len(readers[id(self._mg.constant(item.constant))]) > 1:
-                self._found.fix(item.channels)
+            slices[str(item.constant.target), item.axis].append(item)
+        for (name, _), shared in slices.items():
+            everywhere = {item.reader for item in shared} >= {
+                reader for reader in readers[name] if reader not in self._leaves
+            }
+            for item in shared:
+                self._found.join(shared[0].channels, item.channels)
+                agree = torch.equal(shared[0].channels < 0, item.channels < 0)
+                if not everywhere or not agree:
+                    self._found.fix(item.channels, item.reader)
+
+    def _label_constants(self) -> None:
+        """Label what is computed of constants alone by their channels."""
+        for node, leaves in self._leaves.items():
+            for item in self._found.slices:
+                if node.op == "get_attr" or item.constant not in leaves:
+                    continue
+                value = self._values[item.constant]
+                shape = [-1 if axis == item.axis else 1 for axis in range(value.dim())]
+                labels = item.channels.reshape(shape).expand(value.shape)
+                carried, _ = self._probe(node, item.constant, labels)
+                self._found.labels[node] = _spread(carried)
+
+
+def cut_dim(node: Node) -> int | None:
+    """Return the dimension that a node takes one stretch of; None where it does something else."""
+    given = aten_arguments(node)
+    if {"dim", "start", "end"} <= set(given) and given.get("step", 1) == 1:
+        return int(given["dim"])
+    return None
 
 
 def _along(value: Tensor, axis: int) -> Tensor:
@@ -312,9 +412,20 @@ def _along(value: Tensor, axis: int) -> Tensor:
 
 
 def _varying(labels: Tensor) -> list[int]:
-    """Return the axes along which labels differ."""
+    """Return the axes along which labels differ, whatever is not labelled."""
+    high = labels.where(labels >= 0, torch.tensor(torch.iinfo(torch.int64).max))
     return [
         axis
         for axis in range(labels.dim())
-        if labels.shape[axis] > 1 and bool((labels != labels.narrow(axis, 0, 1)).any())
+        if labels.shape[axis] > 1 and bool((labels.amax(axis) > high.amin(axis)).any())
     ]
+
+
+def _spread(labels: Tensor) -> Tensor:
+    """Return labels for what has none, as constants that are joined, along axes without others."""
+    axes = _varying(labels)
+    if axes:
+        for axis in range(labels.dim()):
+            if axis not in axes and labels.shape[axis] > 1:
+                labels = labels.amax(axis, keepdim=True).expand_as(labels)
+    return labels

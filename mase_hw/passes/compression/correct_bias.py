@@ -10,7 +10,6 @@ what those before them, corrected, give.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +28,7 @@ BIAS = "bias"
 
 @graph_pass
 def correct_bias_transform_pass(
-    mg: MaseGraph, *, data: Iterable[Any] | None = None, nodes: Iterable[str] | None = None
+    mg: MaseGraph, *, data: Iterable[object] | None = None, nodes: Iterable[str] | None = None
 ) -> Result:
     """Add to biases what their layers' results lose on the mean by rounding.
 

@@ -22,7 +22,7 @@ without a part of the data, and keeps rounding to nearest unless it is better on
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,18 +30,18 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._checks import check_bool, check_integer, check_share
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.compression._rows import Rows, rows_of
 from mase_hw.passes.compression.walk import Layer, layers, walk
-from mase_hw.registry import nearest
 
 _logger = logging.getLogger(__name__)
 
-ARGUMENTS = ("data", "damping", "order", "scales", "sweeps", "correction", "nodes")
 # Columns whose errors are collected before those behind them are changed.
 GROUP = 128
 DAMPING = 0.01
@@ -61,6 +61,9 @@ class Method:
         order: whether columns of larger inputs come first, blocks of a format whole.
         scales: whether a block's scale is chosen for the least error, not by its largest number.
         sweeps: how often every weight is rounded anew, with the errors of all others known.
+
+    Raises:
+        ConfigError: for a value that is not legal.
     """
 
     damping: float = DAMPING
@@ -68,17 +71,37 @@ class Method:
     scales: bool = True
     sweeps: int = SWEEPS
 
+    def __post_init__(self) -> None:
+        check_share("GPTQ: damping", self.damping)
+        check_integer("GPTQ: sweeps", self.sweeps, 0)
+        for key in ("order", "scales"):
+            check_bool(f"GPTQ: {key}", getattr(self, key))
 
-def gptq_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
+
+@graph_pass
+def gptq_transform_pass(
+    mg: MaseGraph,
+    *,
+    data: Iterable[object] | None = None,
+    nodes: Sequence[str] | None = None,
+    correction: float = 0.0,
+    damping: float = DAMPING,
+    order: bool = True,
+    scales: bool = True,
+    sweeps: int = SWEEPS,
+) -> Result:
     """Choose the codes of weights so that layers compute on data what they did before.
 
     Args:
         mg: a quantised graph.
-        pass_args: `data`, batches of inputs, the example inputs when not given; `damping`, `order`,
-            `scales` and `sweeps`, see `Method`; `correction`, the share, 0 when not given, of what
-            the layers before lost by rounding that a layer makes up for, which takes a second run
-            of the graph beside the first; `nodes`, the names of layers, all whose weights have a
-            format when not given.
+        data: batches of inputs, the example inputs when not given.
+        nodes: names of layers, all whose weights have a format when not given.
+        correction: the share of what the layers before lost by rounding that a layer makes up for,
+            which takes a second run of the graph beside the first.
+        damping: see `Method`, as for `order`, `scales` and `sweeps`.
+        order: see there.
+        scales: see there.
+        sweeps: see there.
 
     Returns:
         A new graph with the same formats; `layers`, per layer the squared error of its results on
@@ -89,23 +112,20 @@ def gptq_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = Non
         ConfigError: for an argument that is not legal, or a graph without weights in a format.
         DataError: when there is no batch.
     """
-    given = dict(pass_args or {})
-    method, correction = _read(given)
+    method = Method(damping, order, scales, sweeps)
+    check_share("GPTQ: correction", correction, below=False)
     exact, mg = mg, mg.copy().eval()
     chosen = {
-        node: layer
-        for node, layer in layers(mg, given.get("nodes")).items()
-        if _weight_format(node) is not None
+        node: layer for node, layer in layers(mg, nodes).items() if _weight_format(node) is not None
     }
     if not chosen:
         raise ConfigError(f"GPTQ: no weight of {mg.name} has a number format; quantize it first")
-    report: dict[str, Any] = {}
-    data = given.get("data")
-    data = [mg.example_inputs] if data is None else list(data)
-    before = walk(exact.copy().eval(), data, only=()) if correction else None
+    report: Record = {}
+    batches = [mg.example_inputs] if data is None else list(data)
+    before = walk(exact.copy().eval(), batches, only=()) if correction else None
     known: tuple[Node, _Read] | None = None
     twins: dict[Node, Node] = {}
-    for node, values in walk(mg, data):
+    for node, values in walk(mg, batches):
         twins[node], originals = next(before) if before else (node, values)
         layer = chosen.get(node)
         if layer is None:
@@ -161,27 +181,6 @@ class _Read:
             found = 0.0 if chosen is None else now.double() @ chosen.double().T
             total += float((wanted - found).square().sum())
         return total
-
-
-def _read(given: Mapping[str, Any]) -> tuple[Method, float]:
-    """Return the method that arguments ask for, and the share of earlier errors made up for."""
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"GPTQ has no {key!r}; {nearest(key, ARGUMENTS)}")
-    damping = given.get("damping", DAMPING)
-    if not isinstance(damping, int | float) or not 0 <= damping < 1:
-        raise ConfigError(f"GPTQ: damping is {damping!r}; allowed: from 0 to below 1")
-    correction = given.get("correction", 0.0)
-    if not isinstance(correction, int | float) or not 0 <= correction <= 1:
-        raise ConfigError(f"GPTQ: correction is {correction!r}; allowed: from 0 to 1")
-    sweeps = given.get("sweeps", SWEEPS)
-    if not isinstance(sweeps, int) or isinstance(sweeps, bool) or sweeps < 0:
-        raise ConfigError(f"GPTQ: sweeps is {sweeps!r}; allowed: 0, 1, 2, ...")
-    switches = {key: given.get(key, True) for key in ("order", "scales")}
-    for key, value in switches.items():
-        if not isinstance(value, bool):
-            raise ConfigError(f"GPTQ: {key} is {value!r}; allowed: true, false")
-    return Method(float(damping), sweeps=sweeps, **switches), float(correction)
 
 
 def _weight_format(node: Node) -> Format | None:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
@@ -84,13 +85,12 @@ class LearnedStepModel(nn.Module):
             tensor: number[group] for tensor, group in groups.items() if group in number
         }
 
-    def forward(self, *args: Tensor, **kwargs: Tensor) -> Any:
+    def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
         """Return what the graph does, at the steps as they are now."""
-        dims = self.graph_model.batch_dims
-        given = dims.inside(self.graph_model.bind(*args, **kwargs))
-        return dims.returned(_MovedRun(self.graph_model, self._numbers, self.moves)(given))
+        run = _MovedRun(self.graph_model, self._numbers, self.moves)
+        return self.graph_model.through(run, *args, **kwargs)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> Record:
         """Return the configuration with the steps as they are now."""
         found = dict(self._config)
         formats = _formats(self.graph_model)
@@ -141,7 +141,7 @@ def _moved(number_format: Format, octaves: Tensor) -> Format:
     return found
 
 
-def _entries(mg: MaseGraph, config: Mapping[str, Any]) -> dict[str, list[str]]:
+def _entries(mg: MaseGraph, config: Table) -> dict[str, list[str]]:
     """Return the tensors that a resolved configuration gives formats to, by node."""
     found = {}
     for node in mg.nodes:

@@ -8,7 +8,7 @@ the layers of a graph into the form that it takes, and back.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,8 @@ import torch
 from torch import nn
 from torch.fx import Node
 
+from mase_hw._checks import check_integer, check_share
+from mase_hw._kinds import Argument, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -27,7 +29,6 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.registry import nearest
 
-ARGUMENTS = ("rank", "alpha", "drop_rate", "nodes", "whole", "seed")
 FOLDER = "adapted"
 ADAPTED, FROZEN = "adapted", "frozen"
 
@@ -45,24 +46,34 @@ class _Adapted:
     """
 
     target: Any
-    args: tuple[tuple[str, Any], ...]
+    args: tuple[tuple[str, Argument], ...]
     constants: Mapping[str, str]
-    meta: Mapping[str, Mapping[str, Any]]
+    meta: Mapping[str, Table]
     names: Mapping[str, str]
 
 
+@graph_pass
 def insert_lora_adapter_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph,
+    *,
+    rank: int = 8,
+    alpha: int | None = None,
+    drop_rate: float = 0.0,
+    nodes: str | Sequence[str] | None = None,
+    whole: Sequence[str] = (),
+    seed: int = 0,
 ) -> Result:
     """Put adapters beside the weights; from now on they alone are trained.
 
     Args:
         mg: a graph without number formats.
-        pass_args: `rank`, 8 when not given; `alpha`, its scale, the rank when not given;
-            `drop_rate`, the share of adapter inputs that training drops; `nodes`, names of
-            layers or expressions that match a whole name, all that can have adapters when not
-            given; `whole`, names of nodes whose own parameters are trained too, such as a new
-            classifier; `seed` of the first adapters.
+        rank: of the adapters.
+        alpha: their scale, the rank when not given.
+        drop_rate: the share of adapter inputs that training drops.
+        nodes: names of layers or expressions that match a whole name, all that can have adapters
+            when not given.
+        whole: names of nodes whose own parameters are trained too, such as a new classifier.
+        seed: of the first adapters.
 
     Returns:
         A new graph, and `trainable`, the elements of trained parameters before and after,
@@ -73,8 +84,9 @@ def insert_lora_adapter_transform_pass(
     """
     import peft
 
-    given = dict(pass_args or {})
-    _check(given)
+    check_integer("adapters: rank", rank, 1)
+    check_share("adapters: drop_rate", drop_rate)
+    alpha = rank if alpha is None else alpha
     if mg.is_quantized:
         raise ConfigError("adapters: the graph is quantized; insert, train and fuse, then quantize")
     mg = with_layers(mg).copy()
@@ -82,8 +94,8 @@ def insert_lora_adapter_transform_pass(
         mg, _ = add_common_metadata_analysis_pass(mg, {})
     before = trainable(mg)
     modules = _modules(mg)
-    whole = _parameters_of(mg, given.get("whole", ()))
-    names = _chosen(given.get("nodes"), modules, given.get("whole", ()))
+    trained = _parameters_of(mg, whole)
+    names = _chosen(nodes, modules, whole)
     if not names:
         raise ConfigError(f"adapters: {mg.name} has no layer that can have them")
     for node in mg.nodes:
@@ -91,20 +103,18 @@ def insert_lora_adapter_transform_pass(
             node.meta[FROZEN] = True
     for name in names:
         _to_module(mg, mg.node(name), modules[name])
-    rank = given.get("rank", 8)
-    alpha = given.get("alpha", rank)
     with torch.random.fork_rng():
-        torch.manual_seed(int(given.get("seed", 0)))
+        torch.manual_seed(seed)
         config = peft.LoraConfig(
             r=rank,
             lora_alpha=alpha,
-            lora_dropout=given.get("drop_rate", 0.0),
+            lora_dropout=drop_rate,
             target_modules=[f"{FOLDER}.{name}" for name in names],
         )
         peft.inject_adapter_in_model(config, mg.model)
     for name in names:
         _set_options(mg.node(name), {"rank": rank, "alpha": alpha})
-    for parameter in whole:
+    for parameter in trained:
         parameter.requires_grad_(True)
     mg.recompile()
     parameters = sum(item.numel() for item in mg.model.parameters())
@@ -112,7 +122,9 @@ def insert_lora_adapter_transform_pass(
     return mg, info
 
 
-def _chosen(given: Any, known: Collection[str], whole: Collection[str]) -> list[str]:
+def _chosen(
+    given: str | Sequence[str] | None, known: Collection[str], whole: Collection[str]
+) -> list[str]:
     """Return the layers that names and expressions select, in the order of the graph."""
     if given is None:
         return [name for name in known if name not in whole]
@@ -159,18 +171,6 @@ def trainable(mg: MaseGraph) -> int:
     return sum(item.numel() for item in mg.model.parameters() if item.requires_grad)
 
 
-def _check(given: Mapping[str, object]) -> None:
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"adapters have no {key!r}; {nearest(key, ARGUMENTS)}")
-    rank = given.get("rank", 8)
-    if not isinstance(rank, int) or isinstance(rank, bool) or rank < 1:
-        raise ConfigError(f"adapters: rank is {rank!r}; allowed: a number from 1")
-    drop_rate = given.get("drop_rate", 0.0)
-    if not isinstance(drop_rate, int | float) or not 0 <= drop_rate < 1:
-        raise ConfigError(f"adapters: drop_rate is {drop_rate!r}; allowed: from 0 to below 1")
-
-
 def _modules(mg: MaseGraph) -> dict[str, nn.Module]:
     """Return every node that can be a module with constants of its own, and that module."""
     found = {}
@@ -182,7 +182,7 @@ def _modules(mg: MaseGraph) -> dict[str, nn.Module]:
     return found
 
 
-def _parameters_of(mg: MaseGraph, names: Any) -> list[nn.Parameter]:
+def _parameters_of(mg: MaseGraph, names: Sequence[str]) -> list[nn.Parameter]:
     found = []
     for name in names:
         for item in mg.node(name).all_input_nodes:
@@ -224,7 +224,7 @@ def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
             mg.fx_graph.erase_node(item)
 
 
-def _argument(item: object, stream: Node) -> tuple[str, Any]:
+def _argument(item: object, stream: Node) -> tuple[str, Argument]:
     if item is stream:
         return "stream", None
     return ("constant", str(item.target)) if isinstance(item, Node) else ("value", item)
@@ -233,7 +233,7 @@ def _argument(item: object, stream: Node) -> tuple[str, Any]:
 def _from_module(mg: MaseGraph, node: Node) -> None:
     """Let the operator compute again what a module with adapters does."""
     record: _Adapted = node.meta[ADAPTED]
-    layer: Any = mg.model.get_submodule(str(node.target))
+    layer: Argument = mg.model.get_submodule(str(node.target))
     layer.merge(safe_merge=True)
     base = layer.get_base_layer()
     made: dict[str, Node] = {}
@@ -263,7 +263,7 @@ def _from_module(mg: MaseGraph, node: Node) -> None:
     assert common(new).operator is not None
 
 
-def _set_options(node: Node, options: Mapping[str, Any]) -> None:
+def _set_options(node: Node, options: Table) -> None:
     update(node, common=replace(common(node), options=options))
 
 

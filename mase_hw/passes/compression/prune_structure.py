@@ -23,13 +23,15 @@ from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.compression._channels import Channels, find_channels
+from mase_hw.passes.canonical.decompose import decompose_transform_pass, with_layers
+from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
+from mase_hw.passes.compression._channels import Channels, cut_dim, find_channels
 from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
 from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
-SIZES = ("size", "shape")
+SIZES = ("size", "shape", "normalized_shape")
 GROUPS = "groups"
 
 
@@ -57,7 +59,7 @@ def prune_structure_transform_pass(
     _check(given)
     if mg.is_quantized:
         raise ConfigError("pruning: channels leave before formats come; prune, then quantize")
-    mg = mg.copy()
+    mg = _spelled_out(mg)
     channels = find_channels(mg)
     groups = _selected(mg, channels, given.get("nodes"))
     scores = _scores(mg, channels, groups, given)
@@ -79,10 +81,16 @@ def prune_structure_transform_pass(
             f"{mg.name} without the removed channels computes other values: one of its operators "
             "hides what it depends on; name the layers to prune with `nodes`"
         )
-    if any(metadata(node).common for node in mg.nodes):
-        mg, _ = add_common_metadata_analysis_pass(mg, {})
+    mg, _ = add_common_metadata_analysis_pass(mg)
     info["parameters"][1] = _elements(mg)
     return mg, info
+
+
+def _spelled_out(mg: MaseGraph) -> MaseGraph:
+    """Return a graph with norms and layers as such, and one result for each node."""
+    mg = with_layers(raise_patterns_transform_pass(mg)[0])
+    mg, _ = add_common_metadata_analysis_pass(mg)
+    return decompose_transform_pass(mg)[0]
 
 
 def _computes(mg: MaseGraph, expected: object) -> bool:
@@ -110,13 +118,15 @@ def _selected(
     mg: MaseGraph, channels: Channels, names: Sequence[str] | None
 ) -> dict[int, list[int]]:
     """Return the groups that may leave: of the named layers, with what leaves with them."""
-    groups = channels.groups()
+    groups, holders = channels.groups(), channels.holders()
     known = {channels.roots[channel][0].name for group in groups.values() for channel in group}
     for name in names or ():
         if name not in known:
-            raise ConfigError(
-                f"pruning: the channels of {name!r} cannot leave; {nearest(name, known)}"
-            )
+            why = nearest(name, known)
+            if name in holders:
+                held = holders[name]
+                why = f"{held.name} needs all of them (at {metadata(held).source}); {why}"
+            raise ConfigError(f"pruning: the channels of {name!r} cannot leave; {why}")
     if names is not None:
         groups = {
             key: group
@@ -165,19 +175,19 @@ def _chosen(
     for key, group in groups.items():
         layers = frozenset(channels.roots[channel][0] for channel in group)
         families[None if given.get("scope", "local") == "global" else layers].append(key)
-    left: dict[Node, int] = defaultdict(int)
-    for root, _ in channels.roots:
-        left[root] += 1
+    holding: dict[int, list[int]] = defaultdict(list)
+    for number, part in enumerate(channels.parts):
+        for channel in part:
+            holding[channels.find(channel)].append(number)
+    remaining = [len({channels.find(item) for item in part}) for part in channels.parts]
     removed: set[int] = set()
     for keys in families.values():
         count = round(given["sparsity"] * len(keys))
         for key in sorted(keys, key=lambda item: (scores[item], item)):
-            lost: dict[Node, int] = defaultdict(int)
-            for channel in groups[key]:
-                lost[channels.roots[channel][0]] += 1
-            if count and all(left[root] > number for root, number in lost.items()):
-                for root, number in lost.items():
-                    left[root] -= number
+            parts = set(holding[key])
+            if count and all(remaining[number] > 1 for number in parts):
+                for number in parts:
+                    remaining[number] -= 1
                 removed |= set(groups[key])
                 count -= 1
     return removed
@@ -192,7 +202,8 @@ def _sizes(
     for channel, (root, _) in enumerate(channels.roots):
         if root in prunable and channel not in removed:
             found[root.name] += 1
-    return found
+    blocks = {root.name: size for root, size in channels.blocks.items()}
+    return {name: count // blocks.get(name, 1) for name, count in found.items()}
 
 
 def _elements(mg: MaseGraph) -> int:
@@ -212,21 +223,53 @@ def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
             if item.ends:
                 constant = cut.constant(nodes[item.constant.name])
                 constant.movedim(item.axis, 0)[_gone(item.channels, removed)] = 0.0
+        for norm in channels.norms:
+            _normalize_kept(cut, nodes[norm.name], _gone(channels.labels[norm], removed))
+        cut.recompile()
         return cut(*cut.batch_dims.outside(cut.one_inference()))
+
+
+def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
+    """Take a norm over what is kept of its rows, with zeros in the place of the rest."""
+    sizes = _kept_sizes(gone)
+    axes = [axis for axis, size in enumerate(gone.shape) if sizes[axis] != size]
+    if not axes:
+        return
+    (axis,) = axes
+    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1).nonzero().flatten()
+    behind = axis - gone.dim()
+    set_tensor(cut.model, f"kept.{norm.name}", kept)
+    operand = norm.all_input_nodes[0]
+    with cut.fx_graph.inserting_before(norm):
+        index = cut.fx_graph.get_attr(f"kept.{norm.name}")
+        for item in norm.all_input_nodes:
+            value = cut.fx_graph.call_function(torch.index_select, (item, behind, index))
+            norm.replace_input_with(item, value)
+    _set_sizes(norm, list(gone.shape), sizes)
+    with cut.fx_graph.inserting_after(norm):
+        zeros = cut.fx_graph.call_function(torch.zeros_like, (operand,))
+    with cut.fx_graph.inserting_after(zeros):
+        whole = cut.fx_graph.call_function(torch.index_copy, (zeros, behind, index, norm))
+    norm.replace_all_uses_with(whole, delete_user_cb=lambda user: user is not whole)
+
+
+def _kept_sizes(gone: Tensor) -> list[int]:
+    return [
+        int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
+        for axis, size in enumerate(gone.shape)
+    ]
 
 
 def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
     scales = _set_constants(mg, channels, removed)
-    for node, labels in channels.labels.items():
-        gone = _gone(labels, removed)
-        sizes = [
-            int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
-            for axis, size in enumerate(labels.shape)
-        ]
-        _set_sizes(node, list(labels.shape), sizes)
+    gone = {node: _gone(labels, removed) for node, labels in channels.labels.items()}
+    for node, lost in gone.items():
+        _set_sizes(node, list(lost.shape), _kept_sizes(lost))
         groups = aten_arguments(node).get(GROUPS, 1)
         if groups != 1 and node in scales:
             _set_argument(node, GROUPS, round(groups * scales[node]))
+        if cut_dim(node) is not None and node.all_input_nodes[0] in gone:
+            _set_bounds(node, gone[node.all_input_nodes[0]])
         update(node, software=None)
     mg.recompile()
 
@@ -234,18 +277,20 @@ def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
 def _set_constants(mg: MaseGraph, channels: Channels, removed: set[int]) -> dict[Node, float]:
     """Shrink the constants; return the share of a constant's first axis that its reader keeps."""
     scales: dict[Node, float] = {}
+    done: set[tuple[str, int]] = set()
     for item in channels.slices:
-        old = mg.constant(item.constant)
         (kept,) = torch.nonzero(~_gone(item.channels, removed), as_tuple=True)
         if len(kept) == len(item.channels):
             continue
+        old, name = mg.constant(item.constant), str(item.constant.target)
+        if item.axis == 0 and old.dim() >= 2:
+            scales[item.reader] = len(kept) / len(item.channels)
+        if (name, item.axis) in done:
+            continue
+        done.add((name, item.axis))
         value = old.detach().index_select(item.axis, kept).clone()
         new = nn.Parameter(value, requires_grad=old.requires_grad)
-        set_tensor(
-            mg.model, str(item.constant.target), new if isinstance(old, nn.Parameter) else value
-        )
-        if item.axis == 0 and old.dim() >= 2:
-            scales |= dict.fromkeys(item.constant.users, len(kept) / len(item.channels))
+        set_tensor(mg.model, name, new if isinstance(old, nn.Parameter) else value)
     return scales
 
 
@@ -254,9 +299,21 @@ def _set_sizes(node: Node, old: list[int], new: list[int]) -> None:
     if old == new:
         return
     for name, value in aten_arguments(node).items():
-        if name in SIZES and isinstance(value, list | tuple) and len(value) == len(old):
-            pairs = zip(value, old, new, strict=True)
+        if name in SIZES and isinstance(value, list | tuple) and len(value) <= len(old):
+            pairs = zip(value, old[-len(value) :], new[-len(value) :], strict=True)
             _set_argument(node, name, [b if size == a else size for size, a, b in pairs])
+
+
+def _set_bounds(node: Node, gone: Tensor) -> None:
+    """Move the bounds of what a node takes of an operand to where they lie in what is left."""
+    given, axis = aten_arguments(node), cut_dim(node)
+    assert axis is not None
+    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1)
+    for name, bound in zip(
+        ("start", "end"), slice(given["start"], given["end"]).indices(len(kept)), strict=False
+    ):
+        if not kept.all():
+            _set_argument(node, name, int(kept[:bound].sum()))
 
 
 def _set_argument(node: Node, name: str, value: Any) -> None:

@@ -11,8 +11,7 @@ Performance for Microscaling FP4 Quantization" (2025), arXiv:2509.23202.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -23,15 +22,15 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, metadata
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._insert import unique_name
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.walk import Layer, layers
-from mase_hw.registry import nearest
-
-ARGUMENTS = ("block", "nodes", "seed")
 
 
-def rotate_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
+@graph_pass
+def rotate_transform_pass(
+    mg: MaseGraph, *, block: int = 32, nodes: Sequence[str] | None = None, seed: int = 0
+) -> Result:
     """Rotate the inputs of layers, and their weights back; layers of one input share the rotation.
 
     The rotation of a stream is a layer itself, whose matrix has only plus and minus one value in
@@ -39,8 +38,9 @@ def rotate_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = N
 
     Args:
         mg: a canonical graph without number formats.
-        pass_args: `block`, the size of a rotation, a power of two, 32 when not given: that of the
-            format's blocks; `nodes`, the names of layers, all when not given; `seed` of the signs.
+        block: the size of a rotation, a power of two: that of the format's blocks.
+        nodes: names of layers, all when not given.
+        seed: of the signs.
 
     Returns:
         A new graph that computes the same function, and `rotated`, the names of the layers by the
@@ -49,21 +49,16 @@ def rotate_transform_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = N
     Raises:
         ConfigError: for an argument that is not legal, or a graph with number formats.
     """
-    given = dict(pass_args or {})
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"rotation has no {key!r}; {nearest(key, ARGUMENTS)}")
-    block = given.get("block", 32)
     if not isinstance(block, int) or isinstance(block, bool) or block < 2 or block & (block - 1):
         raise ConfigError(f"rotation: block is {block!r}; allowed: 2, 4, 8, ...")
     if mg.is_quantized:
         raise ConfigError("rotation: the graph is quantized; rotate, then quantize")
     mg = mg.copy().eval()
-    generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
+    generator = torch.Generator().manual_seed(seed)
     rotated: dict[str, list[str]] = {}
     left: list[str] = []
     made: dict[Node, tuple[Node, Tensor]] = {}
-    for layer in layers(mg, given.get("nodes")).values():
+    for layer in layers(mg, nodes).values():
         weight = mg.constant(layer.parameter)
         if weight.shape[1] % block:
             left.append(layer.node.name)

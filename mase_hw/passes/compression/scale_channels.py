@@ -18,24 +18,23 @@ whose producer cannot take the factor is left alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._checks import check_share
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import format_class
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.compression._rows import rows_of
 from mase_hw.passes.compression.gptq import squared_error
 from mase_hw.passes.compression.walk import Layer, Values, layers, walk
-from mase_hw.registry import nearest
 
-ARGUMENTS = ("data", "weight", "strength", "nodes")
 # Exponents that are tried.
 STRENGTHS = tuple(step / 10 for step in range(11))
 # How far back a factor is carried, and how long results are kept for it.
@@ -45,16 +44,23 @@ KEEP = 40
 TOLERANCE = 1e-3
 
 
+@graph_pass
 def scale_channels_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph,
+    *,
+    data: Iterable[object] | None = None,
+    weight: Mapping[str, object] | None = None,
+    strength: float | None = None,
+    nodes: Sequence[str] | None = None,
 ) -> Result:
     """Scale the input channels of layers, and fold the inverse into what computes their input.
 
     Args:
         mg: a canonical graph without number formats.
-        pass_args: `data`, batches of inputs, the example inputs when not given; `weight`, the
-            format that weights are to have, `{"name": ..., field: value}`, or `strength`, from 0 to
-            1; `nodes`, the names of layers, all when not given.
+        data: batches of inputs, the example inputs when not given.
+        weight: the format that weights are to have, `{"name": ..., field: value}`, or else
+        strength: from 0 to 1.
+        nodes: names of layers, all when not given.
 
     Returns:
         A new graph that computes the same function, `strengths`, the exponent by group of layers,
@@ -65,15 +71,18 @@ def scale_channels_transform_pass(
         ConfigError: for an argument that is not legal, or a graph with number formats.
         DataError: when there is no batch.
     """
-    given = dict(pass_args or {})
-    _check(mg, given)
+    if (weight is None) == (strength is None):
+        raise ConfigError("scaling: give either the weights' format, `weight`, or a `strength`")
+    if strength is not None:
+        check_share("scaling: strength", strength, below=False)
+    if mg.is_quantized:
+        raise ConfigError("scaling: the graph is quantized; scale, then quantize")
     mg = mg.copy().eval()
     groups: dict[Node, list[Layer]] = {}
-    for layer in layers(mg, given.get("nodes")).values():
+    for layer in layers(mg, nodes).values():
         groups.setdefault(layer.source, []).append(layer)
     first = {group[0].node: group for group in groups.values()}
-    report: dict[str, Any] = {"strengths": {}, "kept": [], "left": []}
-    data = given.get("data")
+    report: Record = {"strengths": {}, "kept": [], "left": []}
     for node, values in walk(mg, [mg.example_inputs] if data is None else data, KEEP):
         group = first.pop(node, None)
         if group is None:
@@ -84,8 +93,8 @@ def scale_channels_transform_pass(
         if not set(group[0].source.users) <= {layer.node for layer in group}:
             report["left"].append(names)
             continue
-        strength, scale = _choose(mg, group, values, given)
-        if strength == 0:
+        exponent, scale = _choose(mg, group, values, weight, strength)
+        if exponent == 0:
             report["strengths"][names] = 0.0
             report["kept"].append(names)
         elif _fold(mg, group[0].source, scale, values):
@@ -93,37 +102,30 @@ def scale_channels_transform_pass(
                 parameter = mg.constant(layer.parameter)
                 with torch.no_grad():
                     parameter.mul_(scale.to(parameter.dtype))
-            report["strengths"][names] = strength
+            report["strengths"][names] = exponent
         else:
             report["left"].append(names)
     return mg, report
 
 
-def _check(mg: MaseGraph, given: Mapping[str, object]) -> None:
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"scaling has no {key!r}; {nearest(key, ARGUMENTS)}")
-    if ("weight" in given) == ("strength" in given):
-        raise ConfigError("scaling: give either the weights' format, `weight`, or a `strength`")
-    strength = given.get("strength", 0.0)
-    if not isinstance(strength, int | float) or not 0 <= strength <= 1:
-        raise ConfigError(f"scaling: strength is {strength!r}; allowed: from 0 to 1")
-    if mg.is_quantized:
-        raise ConfigError("scaling: the graph is quantized; scale, then quantize")
-
-
 def _choose(
-    mg: MaseGraph, group: list[Layer], values: list[Values], given: Mapping[str, Any]
+    mg: MaseGraph,
+    group: list[Layer],
+    values: list[Values],
+    entry: Mapping[str, object] | None,
+    strength: float | None,
 ) -> tuple[float, Tensor]:
     """Return the exponent and the factor of every channel, float64."""
     read = rows_of(values, group[0].source)
     rows = read.now
     weights = [mg.constant(layer.parameter).detach() for layer in group]
-    if "strength" in given:
+    if entry is None:
+        assert strength is not None
         inputs = torch.stack([item.abs().amax(0) for item in rows]).amax(0).double()
         outputs = torch.stack([item.abs().amax(0) for item in weights]).amax(0).double()
-        strength = float(given["strength"])
-        return strength, _centered(inputs**strength / outputs.clamp(min=1e-12) ** (1 - strength))
+        return float(strength), _centered(
+            inputs**strength / outputs.clamp(min=1e-12) ** (1 - strength)
+        )
     total = sum(item.double().abs().sum(0) for item in rows)
     assert isinstance(total, Tensor)
     size = total / sum(len(item) for item in rows)
@@ -131,7 +133,7 @@ def _choose(
     best = (float("inf"), 0.0, torch.ones_like(size))
     for strength in STRENGTHS:
         scale = _centered(size**strength)
-        error = sum(_error(weight, scale, hessian, given["weight"]) for weight in weights)
+        error = sum(_error(weight, scale, hessian, entry) for weight in weights)
         if error < best[0]:
             best = (error, strength, scale)
     return best[1], best[2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from mase_hw._checks import check_integer, check_share
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
 
@@ -30,8 +31,6 @@ def sparsity_schedule(name: str, sparsity: object, stages: object) -> list[float
     """
     if name not in SCHEDULES:
         raise ConfigError(f"pruning: schedule is {name!r}; {nearest(str(name), SCHEDULES)}")
-    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
-        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
-    if not isinstance(stages, int) or isinstance(stages, bool) or stages < 1:
-        raise ConfigError(f"pruning: stages is {stages!r}; allowed: a number from 1")
-    return [sparsity * SCHEDULES[name](number / stages) for number in range(1, stages + 1)]
+    end = check_share("pruning: sparsity", sparsity)
+    count = check_integer("pruning: stages", stages, 1)
+    return [end * SCHEDULES[name](number / count) for number in range(1, count + 1)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 
@@ -13,7 +12,7 @@ from mase_hw.formats import Format
 
 def with_sign(
     cls: type[Format], fields: Mapping[str, object], least: float, said: str | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the fields of a tensor's format, with a sign where its numbers need one.
 
     That a stream has no sign holds for the constants and the result of its node, too, if it fits

@@ -73,7 +73,7 @@ class FirstExamples:
 
     def __init__(self, mg: MaseGraph, data: object) -> None:
         self._mg, self._data = mg, batches_of(data)
-        self.batches: list[Any] = []
+        self.batches: list[object] = []
 
     def __iter__(self) -> Iterator[Any]:
         left = MAX_EXAMPLES

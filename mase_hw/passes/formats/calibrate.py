@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.calls import constant_value, tensor_arguments
@@ -18,7 +18,7 @@ from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.shapes import run_with
 from mase_hw.graph.streams import consumers
 from mase_hw.ops import operator_for
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
@@ -77,16 +77,27 @@ def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[
     return found
 
 
-def calibrate_analysis_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None = None) -> Result:
+@graph_pass
+def calibrate_analysis_pass(
+    mg: MaseGraph,
+    *,
+    config: Mapping[str, object] | None = None,
+    data: Iterable[object] | None = None,
+    observations: Observations | None = None,
+    observer: str = "minmax",
+    weight_observer: str = "minmax",
+    percentile: float = 99.9,
+) -> Result:
     """Resolve a configuration: every field of every operand is given, by node name.
 
     Args:
         mg: a graph with common metadata, as `mase_hw.emit.flow.canonicalize` returns it.
-        pass_args: `config` is the configuration of `quantize_transform_pass`; `data` the batches
-            (the example inputs when not given), or `observations` what `observe` returned;
-            `observer` the observer of streams (`minmax`, `percentile`, `mse`, `entropy`);
-            `weight_observer` that of constants, `minmax` when not given; `percentile` the share
-            of values that `percentile` keeps, 99.9 when not given.
+        config: the configuration of `quantize_transform_pass`.
+        data: batches; the example inputs when not given.
+        observations: what `observe` returned, in place of data.
+        observer: of streams (`minmax`, `percentile`, `mse`, `entropy`).
+        weight_observer: of constants.
+        percentile: the share of values that the observer `percentile` keeps.
 
     Returns:
         The graph, and `{"config": the resolved configuration}`, which `quantize_transform_pass`
@@ -96,29 +107,21 @@ def calibrate_analysis_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None =
         ConfigError: for an unknown observer, or a bad configuration.
         DataError: when the data is empty.
     """
-    given = dict(pass_args or {})
-    unknown = sorted(set(given) - set(_ARGUMENTS))
-    if unknown:
-        raise ConfigError(f"calibration has no {unknown[0]!r}; {nearest(unknown[0], _ARGUMENTS)}")
-    observers = {
-        kind: _observer(str(given.get(kind, "minmax"))) for kind in ("observer", "weight_observer")
-    }
-    share = check_percentile(float(given.get("percentile", 99.9)))
-    seen = given.get("observations")
+    of_streams, of_constants = _observer(observer), _observer(weight_observer)
+    share = check_percentile(percentile)
+    seen = observations
     if seen is None:
-        data = given.get("data")
         seen = observe(mg, [mg.example_inputs] if data is None else data)
     nodes = [node for node in mg.nodes if node.op == "call_function"]
-    config = Configuration.parse(given.get("config") or {}, [node.name for node in nodes])
-    entries = quantize.entries_of(mg, config)
+    parsed = Configuration.parse(config or {}, [node.name for node in nodes])
+    entries = quantize.entries_of(mg, parsed)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
-    resolved: dict[str, Any] = {"by": "name", "default": {"config": _family(config.default)}}
+    resolved: dict[str, object] = {"by": "name", "default": {"config": _family(parsed.default)}}
     for node, entry in entries.items():
         quantize.check_keys(node, entry)
         chosen: dict[str, Format] = {}
-        for name, groups, words in _open_tensors(node, entry, configured, config):
+        for name, groups, words in _open_tensors(node, entry, configured, parsed):
             constant = mg.call(node).constants.get(name)
-            observer = observers["observer" if constant is None else "weight_observer"]
             cls, fields = quantize.open_format(mg, node, name, groups, words)
             said = quantize.said_of_sign(node, name, groups, words)
             try:
@@ -130,18 +133,15 @@ def calibrate_analysis_pass(mg: MaseGraph, pass_args: Mapping[str, Any] | None =
                             "be fitted to them; give other data"
                         )
                     fields = with_sign(cls, fields, sample.minimum, said)
-                    chosen[name] = observer(sample, _by_range(cls, fields), share)
+                    chosen[name] = of_streams(sample, _by_range(cls, fields), share)
                 else:
                     fields = with_sign(cls, fields, float(constant.min()), said)
-                    chosen[name] = _of_constant(constant, cls, fields, observer, share)
+                    chosen[name] = _of_constant(constant, cls, fields, of_constants, share)
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"
                 raise FormatError(f"{where}: {error}") from error
         resolved[node.name] = {"config": quantize.entry_of(chosen)}
     return mg, {"config": resolved}
-
-
-_ARGUMENTS = ("config", "data", "observations", "observer", "weight_observer", "percentile")
 
 
 def _observer(name: str) -> Observer:
@@ -155,7 +155,7 @@ def _by_range(cls: type[Format], fields: Mapping[str, object]) -> Fit:
 
 
 def _of_constant(
-    values: Tensor, cls: type[Format], fields: Mapping[str, Any], observer: Observer, share: float
+    values: Tensor, cls: type[Format], fields: Table, observer: Observer, share: float
 ) -> Format:
     """Return the format that an observer chooses for known values, each channel by itself."""
     axis = fields.get("channel_axis")
@@ -177,7 +177,7 @@ def _of_constant(
 
 def _open_tensors(
     node: Node, entry: Mapping[str, object], configured: set[Node], config: Configuration
-) -> list[tuple[str, tuple[str, ...], Mapping[str, Any]]]:
+) -> list[tuple[str, tuple[str, ...], Mapping[str, object]]]:
     """Return the tensors of a node that need a format of their own, their words and entry."""
     if node not in configured:
         return []
@@ -199,5 +199,5 @@ def _feeds(node: Node, configured: set[Node]) -> bool:
     )
 
 
-def _family(entry: Mapping[str, object]) -> dict[str, Any]:
+def _family(entry: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in entry.items() if value is not None}

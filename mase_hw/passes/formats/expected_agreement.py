@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 import torch
 from torch.fx import Node
@@ -136,7 +135,7 @@ def precision_db(number_format: Format) -> float:
 
 
 @cache
-def _precision_db(cls: type[Format], fields: tuple[tuple[str, Any], ...]) -> float:
+def _precision_db(cls: type[Format], fields: tuple[tuple[str, object], ...]) -> float:
     known = dict(fields)
     sample = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     if not known.get("signed", True):

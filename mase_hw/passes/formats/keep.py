@@ -118,6 +118,9 @@ def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     if call.constants or number.name not in operator.formats:
         return False
     low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    if low > high:
+        # Codes of floats, the sign beside: no bound leaves both of their zeros.
+        return False
     codes = torch.arange(low, high + 1)
     given = {"data_in_0": number.decode(codes)}
     found = operator.compute(node.target, aten_arguments(node), given)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.losses import loss_nodes
@@ -125,7 +125,7 @@ def _check_folded(node: Node) -> None:
         )
 
 
-def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, Any]]:
+def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
     """Return the entry of every node that may have one: configured, or what it declares.
 
     Raises:
@@ -137,7 +137,7 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Mapping[str, 
     if unused and not _rounds(config.default):
         _refuse_unused(mg, config, nodes)
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
-    found: dict[Node, Mapping[str, Any]] = {}
+    found: dict[Node, Table] = {}
     for node in nodes:
         entry = own[node]
         if node in declaring:
@@ -181,7 +181,7 @@ def _leads_to(node: Node, declaring: set[Node]) -> bool:
     )
 
 
-def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) -> dict[str, Any]:
+def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) -> Record:
     """Return the entry of a node that declares formats; other operands take the default's.
 
     Where its operator has no hardware for the two together, they take the fields of the first.
@@ -208,7 +208,7 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) ->
 
 def words_for_result(
     node: Node, entry: Mapping[str, object], config: Configuration
-) -> tuple[tuple[str, ...], Mapping[str, Any]]:
+) -> tuple[tuple[str, ...], Table]:
     """Return the words, and the entry, of a result that no consumer asks a format for."""
     if not metadata(node).declared or config.own(node.name, common(node).operator) is not None:
         return ("data_in", "data_in_0"), entry
@@ -218,7 +218,7 @@ def words_for_result(
     return (), entry
 
 
-def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
+def entry_of(formats: Mapping[str, Format]) -> Record:
     """Return the entry of a node in which every field of every operand is given."""
     if not formats:
         return {}
@@ -226,8 +226,8 @@ def entry_of(formats: Mapping[str, Format]) -> dict[str, Any]:
     return {"name": family, **_words(formats, family)}
 
 
-def _words(formats: Mapping[str, Format], family: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {}
+def _words(formats: Mapping[str, Format], family: str) -> Record:
+    entry: Record = {}
     for operand, number_format in formats.items():
         fields = number_format.to_dict()
         name = fields.pop("name")
@@ -285,9 +285,9 @@ def check_keys(node: Node, entry: Mapping[str, object]) -> None:
 
 def open_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
-) -> tuple[type[Format], dict[str, Any]]:
+) -> tuple[type[Format], Record]:
     """Return the format class of an operand and the fields that the configuration gives it."""
-    family, fields = str(entry["name"]), dict[str, Any]()
+    family, fields = str(entry["name"]), Record()
     for group in groups:
         for key, value in entry.items():
             if key == f"{group}_name":
@@ -424,9 +424,7 @@ def observed_range(node: Node, name: str) -> tuple[float, float]:
     return found.minimum, found.maximum
 
 
-def _set_operands(
-    mg: MaseGraph, node: Node, entry: Mapping[str, Any], whole: Mapping[str, Format]
-) -> None:
+def _set_operands(mg: MaseGraph, node: Node, entry: Table, whole: Mapping[str, Format]) -> None:
     if entry.get("name") is None:
         return
     known = common(node)

@@ -8,13 +8,13 @@ arXiv:2104.09864) are constants, which are replaced by the nearest numbers of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import torch
 from torch import nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format, format_class
 from mase_hw.graph.calls import aten_arguments
@@ -22,13 +22,12 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import refresh_output
 from mase_hw.passes._insert import insert_after
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.cast import ROLE
 from mase_hw.passes.formats.quantize import observed_range
 from mase_hw.registry import nearest
 
-ARGUMENTS = ("key", "value", "rotary", "nodes", "data")
 QUERY, KEY, VALUE = "query", "key", "value"
 # How far from attention its rotary tables may be.
 REACH = 10
@@ -36,16 +35,25 @@ REACH = 10
 TABLE_DIMENSIONS = (3, 4)
 
 
+@graph_pass
 def quantize_attention_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph,
+    *,
+    key: Mapping[str, object] | None = None,
+    value: Mapping[str, object] | None = None,
+    rotary: Mapping[str, object] | None = None,
+    nodes: Sequence[str] | None = None,
+    data: Iterable[object] | None = None,
 ) -> Result:
     """Give keys, values and rotary tables of fused attention number formats.
 
     Args:
         mg: a graph with common metadata.
-        pass_args: `key`, `value` and `rotary`, each a format, `{"name": ..., field: value}`, whose
-            open fields are fitted; `nodes`, names of attention nodes, all when not given; `data`,
-            batches that show the ranges, the example inputs when not given.
+        key: a format, `{"name": ..., field: value}`, whose open fields are fitted.
+        value: likewise.
+        rotary: likewise, of the tables.
+        nodes: names of attention nodes, all when not given.
+        data: batches that show the ranges, the example inputs when not given.
 
     Returns:
         A new graph, and the formats by node and operand: `key`, `value`, and `rotary` by table.
@@ -54,31 +62,24 @@ def quantize_attention_transform_pass(
         ConfigError: for an argument that is not legal, or a graph without fused attention.
         FormatError: for a value that the format does not allow.
     """
-    given = dict(pass_args or {})
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"attention has no {key!r}; {nearest(key, ARGUMENTS)}")
-    if not any(given.get(key) for key in (KEY, VALUE, "rotary")):
+    if not (key or value or rotary):
         raise ConfigError("attention: give a format for key, value or rotary")
     mg = mg.copy()
-    chosen = _attention(mg, given.get("nodes"))
-    data = given.get("data")
+    chosen = _attention(mg, nodes)
     mg, _ = add_software_metadata_analysis_pass(mg, {} if data is None else {"data": data})
-    report: dict[str, Any] = {KEY: {}, VALUE: {}, "rotary": {}}
-    if given.get("rotary"):
-        for table in _tables(mg, chosen):
-            report["rotary"][table.name] = str(_round_table(mg, table, given["rotary"]))
+    report: Record = {KEY: {}, VALUE: {}, "rotary": {}}
+    for table in _tables(mg, chosen) if rotary else ():
+        report["rotary"][table.name] = str(_round_table(mg, table, rotary or {}))
     for node in chosen:
-        for operand in (KEY, VALUE):
-            if given.get(operand):
-                found = _round_operand(mg, node, operand, given[operand])
-                report[operand][node.name] = str(found)
+        for operand, entry in ((KEY, key), (VALUE, value)):
+            if entry:
+                report[operand][node.name] = str(_round_operand(mg, node, operand, entry))
     refresh_output(mg)
     mg.recompile()
     return mg, report
 
 
-def _attention(mg: MaseGraph, names: Any) -> list[Node]:
+def _attention(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
     """Return the nodes whose operator takes a query, a key and a value."""
     found = [
         node
@@ -98,7 +99,7 @@ def _attention(mg: MaseGraph, names: Any) -> list[Node]:
     return [known[name] for name in names]
 
 
-def _fitted(entry: Mapping[str, Any], node: Node, result: str) -> Format:
+def _fitted(entry: Table, node: Node, result: str) -> Format:
     fields = dict(entry)
     cls = format_class(str(fields.pop("name", "")))
     return cls.fit(*observed_range(node, result), **fields)

@@ -15,7 +15,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operators
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass, sqnr_db
 from mase_hw.passes.formats.expected_agreement import model_agreement
@@ -50,15 +50,16 @@ class LayerReport:
     sensitivity_db: float
 
 
+@graph_pass
 def report_quantization_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+    mg: MaseGraph, *, data: object = None, sensitivity: bool = True
 ) -> Result:
     """Compare a quantised graph with itself in floating point, on at most 512 examples.
 
     Args:
         mg: a graph with formats.
-        pass_args: `data` is one batch of inputs, the example inputs when not given; `sensitivity`
-            false leaves out the run per layer.
+        data: one batch of inputs, the example inputs when not given.
+        sensitivity: run the model once more for every layer, with that alone quantised.
 
     Returns:
         The graph, and `layers` (dicts of `LayerReport`), `outputs` (the ratio, or the share of
@@ -66,8 +67,7 @@ def report_quantization_analysis_pass(
         `average_activation_bits` over elements, `memory_bits` of all constants, and
         `memory_density`, the bits of the constants at 32 bits each over `memory_bits`.
     """
-    given = pass_args or {}
-    batch = given.get("data", mg.example_inputs)
+    batch = mg.example_inputs if data is None else data
     inputs = batch_inputs(mg, batch)
     mg, measured = measure_agreement_analysis_pass(mg, {"data": [batch]})
     output = mg.outputs[0].name
@@ -75,12 +75,12 @@ def report_quantization_analysis_pass(
         exact = float_run(mg).values(inputs)[output]
     layers = []
     for node in quantized_nodes(mg):
-        sensitivity = math.nan
-        if given.get("sensitivity", True):
+        loss = math.nan
+        if sensitivity:
             with torch.no_grad():
                 alone = GraphRun(mg, only={node.name}).values(inputs)[output]
-            sensitivity = sqnr_db(exact, alone)
-        layers.append(_layer(mg, node, sensitivity))
+            loss = sqnr_db(exact, alone)
+        layers.append(_layer(mg, node, loss))
     whole = model_agreement(mg)
     outputs = {name: item.to_dict() for name, item in whole.outputs.items()} if whole else {}
     found = {"layers": [asdict(layer) for layer in layers], "outputs": outputs, **measured}

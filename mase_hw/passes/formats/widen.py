@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -52,7 +52,7 @@ def widened(
     found = quantized
     region = _Region(mg, parsed)
     own = {node.name: node for node in mg.nodes}
-    found, entries, seen = quantized, dict[str, Any](), set[tuple[str, bool]]()
+    found, entries, seen = quantized, Record(), set[tuple[str, bool]]()
     while True:
         lost = {_own(found, loss.node): loss for loss in losses(found)}
         # First what leads to where the loss arises, then all that is computed with it.
@@ -132,7 +132,7 @@ def _has_weights(mg: MaseGraph, node: Node) -> bool:
 
 def _with(
     mg: MaseGraph,
-    config: Mapping[str, Any],
+    config: Table,
     before: Result,
     inner: Mapping[Node, list[str]],
     measure: Measure,
@@ -174,11 +174,11 @@ def _has_hardware(mg: MaseGraph, inner: Iterable[Node]) -> bool:
 
 
 def _entries(
-    default: Mapping[str, Any],
+    default: Table,
     inner: Mapping[Node, list[str]],
     width: int,
-    known: Mapping[str, Any],
-) -> dict[str, Any]:
+    known: Table,
+) -> Record:
     """Return the entries of intermediates whose operands have so many bits, or more already."""
     found = {}
     for node, names in inner.items():

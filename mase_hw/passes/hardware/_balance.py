@@ -8,12 +8,11 @@ at a time. The smallest interval whose multipliers fit is found by bisection.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations, product
-from operator import attrgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,8 @@ import numpy.typing as npt
 Lanes = tuple[int, ...]
 # What is made small, in this order: cycles beyond the interval, multipliers, width.
 Cost = tuple[int, int, int]
-NEVER: Cost = (1 << 50, 0, 0)
+FOREVER = 1 << 50
+NEVER: Cost = (FOREVER, 0, 0)
 # Of many sizes those are tried that are this much larger than the one before.
 GROWTH = 1.06
 
@@ -44,39 +44,68 @@ class Option:
 
 
 @dataclass
+class Ladder:
+    """Options, each with more multipliers than the one before, none with more work.
+
+    Attributes:
+        count: how many there are.
+        build: from a place to the option; an option is built when it is asked for.
+    """
+
+    count: int
+    build: Callable[[int], Option]
+    _built: dict[int, Option] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Option]:
+        return map(self.__getitem__, range(self.count))
+
+    def __getitem__(self, place: int) -> Option:
+        if place not in self._built:
+            self._built[place] = self.build(place)
+        return self._built[place]
+
+    def within(self, cycles: int) -> Option:
+        """Return the option of the fewest multipliers that takes so many cycles, or the fastest."""
+        place = self._first(cycles)
+        if place == self.count:
+            place = self._first(self[place - 1].work_cycles)
+        return self[place]
+
+    def _first(self, cycles: int) -> int:
+        places = range(self.count)
+        return bisect_left(places, -cycles, key=lambda place: -self[place].work_cycles)
+
+
+@dataclass
 class Unit:
     """A unit of the design.
 
     Attributes:
         groups: the groups of lanes that it sees.
-        measure: from their values to the options; none where these lanes are not legal.
+        measure: from their values to the options; None where these lanes are not legal.
     """
 
     groups: tuple[int, ...]
-    measure: Callable[[Lanes], Iterable[Option]]
-    _known: dict[Lanes, list[Option]] = field(default_factory=dict)
+    measure: Callable[[Lanes], Ladder | None]
+    _known: dict[Lanes, Ladder | None] = field(default_factory=dict)
     _costs: dict[int, dict[Lanes, Cost]] = field(default_factory=dict)
 
     def like(self, groups: tuple[int, ...]) -> Unit:
         """Return an equal unit that sees other groups; what is measured of one holds for both."""
         return Unit(groups, self.measure, self._known, self._costs)
 
-    def options(self, lanes: Sequence[int]) -> list[Option]:
-        """Return the options worth having: more work only for fewer multipliers."""
-        seen = tuple(lanes[group] for group in self.groups)
+    def options(self, lanes: Sequence[int]) -> Ladder | None:
+        """Return the options at these lanes."""
+        seen = tuple([lanes[group] for group in self.groups])
         if seen not in self._known:
-            kept: list[Option] = []
-            measured = self.measure(seen)
-            for option in sorted(measured, key=attrgetter("work_cycles", "multipliers", "width")):
-                if not kept or option.multipliers < kept[-1].multipliers:
-                    kept.append(option)
-            self._known[seen] = kept
+            self._known[seen] = self.measure(seen)
         return self._known[seen]
 
     def choose(self, lanes: Sequence[int], interval: int) -> Option:
         """Return the option of the fewest multipliers that keeps the interval, else the fastest."""
         options = self.options(lanes)
-        return options[max(0, bisect_right(options, interval, key=attrgetter("work_cycles")) - 1)]
+        assert options is not None
+        return options.within(interval)
 
     def cost(self, lanes: Sequence[int], interval: int) -> Cost:
         """Return what the chosen option costs."""
@@ -85,8 +114,9 @@ class Unit:
         cost = known.get(seen)
         if cost is None:
             cost = NEVER
-            if self.options(lanes):
-                option = self.choose(lanes, interval)
+            options = self.options(lanes)
+            if options is not None:
+                option = options.within(interval)
                 beyond = max(0, option.work_cycles - interval)
                 cost = beyond, option.multipliers, option.width
             known[seen] = cost
@@ -125,7 +155,7 @@ class Balance:
 
     def _narrowest(self) -> list[Option]:
         narrow = [values[0] for values in self.candidates]
-        return [unit.options(narrow)[-1] for unit in self.units]
+        return [unit.choose(narrow, FOREVER) for unit in self.units]
 
     def interval(self, lanes: Sequence[int], interval: int) -> int:
         """Return the cycles of the slowest unit when each keeps `interval` if it can."""
@@ -134,7 +164,7 @@ class Balance:
 
     def smallest_interval(self, lanes: Sequence[int], budget: int) -> int:
         """Return the smallest interval at these lanes within the budget."""
-        works = {option.work_cycles for unit in self.units for option in unit.options(lanes)}
+        works = {item.work_cycles for unit in self.units for item in unit.options(lanes) or ()}
         for interval in sorted(works):
             beyond, multipliers, _ = self._total(self.units, lanes, interval)
             if beyond == 0 and multipliers <= budget:

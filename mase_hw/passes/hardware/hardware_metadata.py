@@ -4,57 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
 
+from mase_hw._checks import check_choice
 from mase_hw.cells import Device, Value
-from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
 from mase_hw.graph.metadata import HardwareMetadata, update
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.fifo import insert_fifos_transform_pass
-from mase_hw.passes.hardware.memory import place_constants, split_styles
+from mase_hw.passes.hardware.memory import Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
-from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
+from mase_hw.passes.hardware.parallelism import Parallelism, assign_parallelism_transform_pass
 
 
+@graph_pass
 def add_hardware_metadata_analysis_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph,
+    *,
+    parallelism: Parallelism | None = None,
+    max_parallelism: int = 1,
+    multipliers: int = 64,
+    memory: Memory = ON_CHIP,
+    queues: Mapping[str, int] | None = None,
+    device: str = GENERIC,
 ) -> Result:
     """Choose orders and parallelism and annotate hardware.
 
     Args:
         mg: a quantised graph.
-        pass_args: `parallelism` and `multipliers`, as `assign_parallelism_transform_pass` takes
-            them; `max_parallelism` is another name for a number. `memory` says where constants lie,
-            as `place_constants` takes it, `queues` how deep queues are, as
-            `insert_fifos_transform_pass` takes it, `device` whose blocks cells use.
+        parallelism: see `assign_parallelism_transform_pass`, as for `multipliers`.
+        max_parallelism: a number, where no parallelism is given.
+        multipliers: see there.
+        memory: where constants lie, see `place_constants`.
+        queues: how deep queues are, see `insert_fifos_transform_pass`.
+        device: whose blocks cells use.
 
     Raises:
         ConfigError: for a device that nobody knows.
     """
-    given = dict(pass_args or {})
-    if "max_parallelism" in given:
-        given.setdefault("parallelism", given.pop("max_parallelism"))
-    queues = given.pop("queues", None)
-    device = given.pop("device", GENERIC)
-    if device not in Device.names():
-        raise ConfigError(f"device is {device!r}; allowed: {', '.join(Device.names())}")
-    memory = given.pop("memory", ON_CHIP)
-    if "parallelism" in given:
-        given["parallelism"], memory = split_styles(given["parallelism"], memory)
+    check_choice("device", device, Device.names())
+    asked = max_parallelism if parallelism is None else parallelism
+    lanes, memory = split_styles(asked, memory)
     plain = mg
     mg, ordered = assign_orders_transform_pass(mg)
     mg, expanded = insert_broadcasts_transform_pass(mg)
     # Work follows from where rows end, and where they can from what parallelism inserts.
     mg, _ = end_rows_analysis_pass(mg)
-    mg, info = assign_parallelism_transform_pass(mg, given)
+    mg, info = assign_parallelism_transform_pass(mg, parallelism=lanes, multipliers=multipliers)
     mg, ended = end_rows_analysis_pass(mg)
     # A table of another model is refused by its nodes, not by the styles that it names.
     port, outside, styles = place_constants(plain, memory)
-    mg, queued = insert_fifos_transform_pass(mg, {"queues": {} if queues is None else queues})
+    mg, queued = insert_fifos_transform_pass(mg, queues=queues)
     for node in mg.nodes:
         if node.op != "call_function":
             continue

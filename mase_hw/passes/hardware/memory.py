@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mase_hw._checks import check_choice
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
@@ -15,7 +17,7 @@ PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"
 # The same in a table of `parallelism`, where a search for the least resources writes it.
 NODE_STYLE = "memory_style"
-Memory = str | Mapping[str, Any]
+Memory = str | Table
 
 
 def place_constants(
@@ -88,7 +90,7 @@ def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
         else entry
         for key, entry in parallelism.items()
     }
-    named: dict[str, Any] = {"default": memory}
+    named: Record = {"default": memory}
     if isinstance(memory, Mapping):
         named = dict(memory)
     for key, style in styles.items():
@@ -97,14 +99,12 @@ def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
 
 
 def _style(what: str, value: object) -> str:
-    if value not in STYLES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(STYLES)}")
+    check_choice(f"memory: {what}", value, STYLES)
     return str(value)
 
 
 def _place(what: str, value: object) -> str:
-    if value not in PLACES:
-        raise ConfigError(f"memory: {what} is {value!r}; allowed: {', '.join(PLACES)}")
+    check_choice(f"memory: {what}", value, PLACES)
     return str(value)
 
 

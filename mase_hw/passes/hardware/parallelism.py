@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
 
 import torch
 from torch.fx import Node
 
+from mase_hw._checks import check_integer
+from mase_hw._kinds import Record, Table
 from mase_hw.cells import Netlist
 from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
@@ -19,8 +21,8 @@ from mase_hw.graph.metadata import common, location, update
 from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
 from mase_hw.passes._insert import insert_after
-from mase_hw.passes._pass import Result
-from mase_hw.passes.hardware._balance import Balance, Lanes, Option, Unit, tile_sizes
+from mase_hw.passes._pass import Result, graph_pass
+from mase_hw.passes.hardware._balance import Balance, Ladder, Lanes, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
 
 ROLE = "retile"
@@ -28,6 +30,8 @@ ROLE = "retile"
 ELEMENT_WIDTH = 8
 
 Slot = tuple[Node, str, int]
+# A number, `auto`, or a table.
+Parallelism = int | str | Table
 
 
 @dataclass
@@ -113,33 +117,32 @@ class Groups:
         return self.group.values()
 
 
+@graph_pass
 def assign_parallelism_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, Any] | None = None
+    mg: MaseGraph, *, parallelism: Parallelism = 1, multipliers: int = 64
 ) -> Result:
     """Set the parallelism of every stream.
 
     Args:
         mg: a graph with common metadata and formats.
-        pass_args: `parallelism` is a number, applied to the last dimension of every stream and
-            bounded by its size, and by what divides its blocks; or `auto`, the smallest interval
-            within `multipliers`; or a table with a `default` number and an entry per node, whose
-            keys are `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an
-            operator can take more elements of a sum per cycle than its stream brings. Where the two
-            sides of an edge are asked to differ, a retiling node is inserted.
+        parallelism: a number, applied to the last dimension of every stream and bounded by its
+            size, and by what divides its blocks; or `auto`, the smallest interval within the
+            multipliers; or a table with a `default` number and an entry per node, whose keys are
+            `data_in_0_dim_0`, `data_out_0_dim_1`, ..., and `weight_dim_0` where an operator can
+            take more elements of a sum per cycle than its stream brings. Where the two sides of an
+            edge are asked to differ, a re-tiling node is inserted.
+        multipliers: the budget of `auto`.
 
     Raises:
         ParallelismError: for all nodes, keys and values that are not legal; the message lists what
             is.
     """
     mg = mg.copy()
-    asked = (pass_args or {}).get("parallelism", 1)
-    table = asked if isinstance(asked, Mapping) else {"default": asked}
+    table = parallelism if isinstance(parallelism, Mapping) else {"default": parallelism}
     groups, nodes, unrolls, split = _grouped(mg, table)
     default = table.get("default", 1)
     if default == "auto":
-        multipliers = (pass_args or {}).get("multipliers", 64)
-        if not isinstance(multipliers, int) or isinstance(multipliers, bool) or multipliers < 1:
-            raise ParallelismError(f"multipliers is {multipliers!r}; allowed: a number from 1")
+        check_integer("multipliers", multipliers, 1, error=ParallelismError)
         unrolls = _balance(mg, groups, unrolls, multipliers)
     else:
         _check_number("parallelism", default)
@@ -384,51 +387,65 @@ def _unit(
     for name, value in asked.items():
         _check_unroll(narrow, node, name, value)
 
-    def measure(lanes: Lanes) -> Iterator[Option]:
-        for unrolled, netlist, elements in _netlists(call, slots, places, seen, asked, lanes):
-            yield Option(
-                netlist.busy_cycles * rounds,
-                netlist.multipliers,
-                sum(lanes) + ELEMENT_WIDTH * elements,
-                unrolled,
-            )
+    def measure(lanes: Lanes) -> Ladder | None:
+        sized = _at_lanes(call, slots, places, seen, lanes)
+        choices = _unrollings(sized, asked)
+
+        def build(place: int) -> Option:
+            unrolled, steps = choices[place]
+            netlist = _netlist(sized, unrolled)
+            width = sum(lanes) + ELEMENT_WIDTH * steps
+            return Option(netlist.busy_cycles * rounds, netlist.multipliers, width, unrolled)
+
+        found = Ladder(len(choices), build)
+        try:
+            return found if choices and found[0] else None
+        except ParallelismError:
+            # Lanes that do not divide its blocks.
+            return None
 
     likeness = _likeness(call), tuple(map(seen.index, places)), rounds, *sorted(asked.items())
     return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
 
 
-def _netlists(
+def _at_lanes(
     call: Call,
     slots: Sequence[tuple[str, int]],
     places: Sequence[int],
     seen: Sequence[int],
-    asked: Mapping[str, int],
     lanes: Lanes,
-) -> Iterator[tuple[dict[str, int], Netlist, int]]:
-    """Yield what a node may be at the lanes of the groups that it sees.
-
-    With each netlist come the elements of its constants that a cycle takes, and how many steps.
-    """
+) -> Call:
+    """Return a call at the lanes of the groups that it sees."""
     values = dict(zip(seen, lanes, strict=True))
-    sized = _sized(call, {s: values[p] for s, p in zip(slots, places, strict=True)})
-    legal = Tiled.of(sized.operator).unrolling(sized)
+    return _sized(call, {slot: values[place] for slot, place in zip(slots, places, strict=True)})
+
+
+def _unrollings(call: Call, asked: Mapping[str, int]) -> list[tuple[dict[str, int], int]]:
+    """Return the elements of its constants that a cycle may take, in how many steps, ascending."""
+    legal = Tiled.of(call.operator).unrolling(call)
     tried = [
-        [asked[name]]
+        [value for value in (asked[name],) if value in allowed]
         if name in asked
         else [allowed[count - 1] for count in tile_sizes(len(allowed))]
         for name, allowed in legal.items()
     ]
-    for chosen in product(*tried):
-        unrolled = dict(zip(legal, chosen, strict=True))
-        if all(value in legal[name] for name, value in unrolled.items()):
-            whole = _unrolled(sized, unrolled)
-            try:
-                netlist = whole.operator.hardware(whole)
-            except ParallelismError:
-                # Lanes that do not divide its blocks.
-                continue
-            steps = sum(value // legal[name].step for name, value in unrolled.items())
-            yield unrolled, netlist, steps
+    return [
+        (
+            dict(zip(legal, chosen, strict=True)),
+            sum(value // legal[name].step for name, value in zip(legal, chosen, strict=True)),
+        )
+        for chosen in product(*tried)
+    ]
+
+
+def _netlist(call: Call, unrolled: Mapping[str, int]) -> Netlist:
+    """Return the netlist of a call that takes so many elements of its constants in a cycle.
+
+    Raises:
+        ParallelismError: where its lanes do not divide its blocks.
+    """
+    whole = _unrolled(call, unrolled)
+    return whole.operator.hardware(whole)
 
 
 @dataclass(frozen=True)
@@ -465,11 +482,9 @@ class Space:
     choices: Sequence[Choice]
     slots: Sequence[Sequence[tuple[str, str]]]
 
-    def table(
-        self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]
-    ) -> dict[str, Any]:
+    def table(self, values: Sequence[int], unrolled: Mapping[str, Mapping[str, int]]) -> Record:
         """Return the table of `parallelism` that says these lanes and unrolled constants."""
-        found: dict[str, Any] = {"default": 1}
+        found: Record = {"default": 1}
         for slots, value in zip(self.slots, values, strict=True):
             for node, key in slots:
                 found.setdefault(node, {})[key] = value
@@ -511,8 +526,10 @@ def _choice(
     asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
 
     def netlists(call: Call, lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
-        for unrolled, netlist, _ in _netlists(call, slots, places, seen, asked, lanes):
-            yield unrolled, netlist
+        sized = _at_lanes(call, slots, places, seen, lanes)
+        for unrolled, _ in _unrollings(sized, asked):
+            with contextlib.suppress(ParallelismError):
+                yield unrolled, _netlist(sized, unrolled)
 
     likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
     return Choice(node.name, call, seen, netlists, likeness)

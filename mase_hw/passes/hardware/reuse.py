@@ -288,7 +288,7 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     nodes = [node for node in nodes if node is not beside or node in cuts]
     place = {node: number for number, node in enumerate(nodes)}
-    kinds: list[Any] = []
+    kinds: list[object] = []
     found = []
     for begin, end in pairwise(cuts):
         inside = nodes[place[begin] + 1 : place[end] + 1]

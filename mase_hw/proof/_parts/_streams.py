@@ -19,7 +19,6 @@ class Fork(Part):
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """Up to five consumers."""
         return [cls(count) for count in range(2, 6)]
 
 
@@ -33,7 +32,6 @@ class Join(Part):
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """Up to five producers."""
         return [cls(count) for count in range(2, 6)]
 
 

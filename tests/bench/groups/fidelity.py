@@ -258,7 +258,7 @@ def _network(name: str) -> tuple[MaseGraph, list[Tensor]]:
     return mase_hw.quantize(mg, None if name == "bert-tiny" else model.config, data=data), data
 
 
-def _quantized(name: str, model: nn.Module, config: Mapping[str, Any]) -> MaseGraph:
+def _quantized(name: str, model: nn.Module, config: Mapping[str, object]) -> MaseGraph:
     import mase_hw
 
     batches = [inputs_of(name, model) for _ in range(BATCHES)]
@@ -273,7 +273,7 @@ def _least(graph: MaseGraph) -> float:
     return float("inf") if ratio is None else ratio
 
 
-def _warnings(graph: MaseGraph) -> list[Any]:
+def _warnings(graph: MaseGraph) -> list[object]:
     from mase_hw.emit.warnings import warnings
 
     return [*warnings(graph)]

@@ -8,8 +8,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from mase_hw._kinds import Setting
 from tests.bench.base import PYTHON, Benchmark, Row, median_seconds, python_environment, timed
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ def engine_speeds(projects: Mapping[int, Project], quick: bool) -> Iterator[Row]
     from mase_hw.sim.baseline import baseline_cycles_per_second
     from mase_hw.sim.simulate import simulate
 
-    def speed(project: Project, **options: Any) -> float:
+    def speed(project: Project, **options: Setting) -> float:
         report = simulate(project.folder, **options)
         assert report.bit_exact
         return report.cycles_per_second

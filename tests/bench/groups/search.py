@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from mase_hw._kinds import Record, Table
 from tests.bench.base import Benchmark, Row, timed
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def waiting(hidden=8, seconds=0.0):
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, 3)), torch.zeros(4, 6)
 """
-SEARCHED: Mapping[str, Mapping[str, Any]] = {
+SEARCHED: Mapping[str, Table] = {
     "digits-mlp": {"trials": 8, "parallelism": [2, 4]},
     "mnist-cnn": {"trials": 4, "parallelism": [1, 2]},
 }
@@ -213,7 +214,7 @@ def on_rtl(folder: Path, quick: bool) -> Iterator[Row]:
         yield _trial_on_rtl(subject, folder / name, SEARCHED[name])
 
 
-def _trial_on_rtl(subject: Subject, folder: Path, settings: Mapping[str, Any]) -> Row:
+def _trial_on_rtl(subject: Subject, folder: Path, settings: Mapping[str, object]) -> Row:
     from mase_hw.api import emit_verilog, simulate
     from mase_hw.experiments import classes
     from mase_hw.search.objective import digest
@@ -274,7 +275,7 @@ def quick_experiments(folder: Path) -> Iterator[Row]:
         )
 
 
-def _space(widths: list[int]) -> dict[str, Any]:
+def _space(widths: list[int]) -> Record:
     entry = {"name": "fixed", "data_in_width": widths, "weight_width": widths, "bias_width": 8}
     return {"quantize": {"by": "type", "default": {"config": entry}}}
 

@@ -234,7 +234,7 @@ def long_reviews() -> Iterator[Row]:
     mg = trace(module.eval(), split.train_inputs[:2], name="reviews")
     data = [split.train_inputs[:64]]
 
-    def score(graph: Any) -> float:
+    def score(graph: object) -> float:
         return evaluate(graph, split.test_inputs, split.test_labels)
 
     exact = score(mg)

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Codes, Constant, Function, NodeCall, Value
+from mase_hw.importers.onnx._values import Codes, Constant, Function, NodeCall, Sums, Value
 
 
 def _unary(function: Callable[..., Tensor], **given: tuple[str, float]) -> Function:
@@ -34,6 +34,22 @@ def _binary(function: Callable[..., Any], sizes: Callable[..., Any] | None = Non
         return function(node.tensor(a), node.tensor(b))
 
     return compute
+
+
+def _add(node: NodeCall, a: Value, b: Value) -> Any:
+    return _of_sums(a, b, Sums.plus) or _SUM(node, a, b)
+
+
+def _mul(node: NodeCall, a: Value, b: Value) -> Any:
+    return _of_sums(a, b, Sums.times) or _PRODUCT(node, a, b)
+
+
+def _of_sums(a: Value, b: Value, method: Callable[[Sums, Value], Sums | None]) -> Sums | None:
+    """Return what a constant does to sums of integers; None where it is no part of their layer."""
+    for sums, other in ((a, b), (b, a)):
+        if isinstance(sums, Sums):
+            return method(sums, other)
+    return None
 
 
 def _many(function: Callable[[Tensor, Tensor], Tensor]) -> Function:
@@ -166,6 +182,8 @@ def _cast(node: NodeCall, x: Value, *like: Value) -> Any:
     except (TypeError, KeyError) as error:
         name = TensorProto.DataType.Name(kind).lower()
         raise node.refuse(f"numbers of type {name} are not known") from error
+    if isinstance(x, Sums) and dtype.is_floating_point:
+        return x
     if isinstance(x, Codes):
         raise node.refuse("integer codes have no other type; DequantizeLinear makes reals of them")
     if isinstance(x, Constant) and x.tensor is None:
@@ -173,11 +191,12 @@ def _cast(node: NodeCall, x: Value, *like: Value) -> Any:
     return node.tensor(x).to(dtype)
 
 
+_SUM, _PRODUCT = _binary(operator.add, operator.add), _binary(operator.mul, operator.mul)
 OPERATORS: dict[str, Function] = {
     "Abs": _unary(torch.abs),
     "Acos": _unary(torch.acos),
     "Acosh": _unary(torch.acosh),
-    "Add": _binary(operator.add, operator.add),
+    "Add": _add,
     "And": _binary(torch.logical_and),
     "Asin": _unary(torch.asin),
     "Asinh": _unary(torch.asinh),
@@ -217,7 +236,7 @@ OPERATORS: dict[str, Function] = {
     "Min": _many(torch.minimum),
     "Mish": _unary(F.mish),
     "Mod": _mod,
-    "Mul": _binary(operator.mul, operator.mul),
+    "Mul": _mul,
     "Neg": _unary(torch.neg),
     "Not": _unary(torch.logical_not),
     "Or": _binary(torch.logical_or),

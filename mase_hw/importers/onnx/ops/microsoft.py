@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from mase_hw.importers.onnx._families import functions
-from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Value
+from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Sums, Value
 from mase_hw.importers.onnx.ops.quantised import (
     dequantized,
+    matmul_integer,
     quantized,
     real_bias,
     real_values,
@@ -70,8 +71,29 @@ def _gemm(
     return quantized(node, functions()["", "Gemm"](node, *operands), scale, point)
 
 
+def _scaled_product(
+    node: NodeCall,
+    a: Value,
+    b: Value,
+    a_scale: Value,
+    b_scale: Value,
+    a_point: Value = None,
+    b_point: Value = None,
+    bias: Value = None,
+) -> Sums:
+    found: Sums | None = matmul_integer(node, a, b, a_point, b_point)
+    for scale in (a_scale, b_scale):
+        found = None if found is None else found.times(scale)
+    if found is not None and bias is not None:
+        found = found.plus(bias)
+    if found is None:
+        raise node.refuse("its scales and bias must be constants, of all columns or each, above 0")
+    return found
+
+
 OPERATORS: dict[str, Function] = {
     "DequantizeLinear": dequantized,
+    "MatMulIntegerToFloat": _scaled_product,
     "QGemm": _gemm,
     "QLinearAdd": _between("Add", 2),
     "QLinearAveragePool": _between("AveragePool"),
@@ -83,6 +105,4 @@ OPERATORS: dict[str, Function] = {
     "QuantizeLinear": quantized,
 }
 _DYNAMIC = "it finds a scale as it runs; quantise the model statically"
-REFUSED = dict.fromkeys(
-    ("DynamicQuantizeMatMul", "DynamicQuantizeLSTM", "MatMulIntegerToFloat"), _DYNAMIC
-)
+REFUSED = dict.fromkeys(("DynamicQuantizeMatMul", "DynamicQuantizeLSTM"), _DYNAMIC)

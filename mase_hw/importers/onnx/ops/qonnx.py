@@ -14,7 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Constant, Function, Levels, NodeCall, Value
+from mase_hw.errors import FormatError
+from mase_hw.formats import FloatFormat, Format
+from mase_hw.formats.minifloat_denorm import MinifloatDenorm
+from mase_hw.formats.minifloat_ieee import MinifloatIEEE
+from mase_hw.formats.ocp_float import FP8E4M3
+from mase_hw.importers.onnx._values import Constant, Floats, Function, Levels, NodeCall, Value
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -40,6 +45,10 @@ CONSTANT_ROUNDINGS: Mapping[str, Callable[[Array], Array]] = {
     "HALF_DOWN": lambda x: np.copysign(np.ceil(abs(x) - 0.5), x),
 }
 MAX_BITS = 24
+# Operands of the first version of a truncation, but the first one.
+FIRST_TRUNC = 4
+# The mantissa of a power of two.
+POWER = 0.5
 # Bits of what is compared with thresholds.
 COMPARED_BITS = 32
 
@@ -106,17 +115,99 @@ def _rounded(
 
 
 def _trunc(node: NodeCall, x: Value, *given: Value) -> Value:
-    """Return codes without their last bits, in a scale that is so many times as large."""
-    if len(given) != 5:
-        raise node.refuse(
-            f"it has {len(given) + 1} operands, as its first version, whose result has the scale "
-            "of its operand; allowed is the second one, with a scale of the result"
-        )
-    _, point, _, scale, bits = given
+    """Return codes without their last bits.
+
+    Of the second version the result's scale is so many times as large; of the first it is that of
+    the operand, and the result so many times as small.
+    """
+    if len(given) not in (FIRST_TRUNC, FIRST_TRUNC + 1):
+        raise node.refuse(f"it has {len(given) + 1} operands; allowed are 5, and 6 in version 2")
+    scale, point, wide, *_, bits = given
     if node.array(point, "zero point").any():
         raise node.refuse("its zero point is not 0, which truncation moves")
     mode = str(node.get("rounding_mode", "FLOOR")).upper()
-    return _rounded(node, x, scale, 0, _ends(node, bits), mode)
+    if len(given) > FIRST_TRUNC:
+        return _rounded(node, x, given[3], 0, _ends(node, bits), mode)
+    lost = _whole_number(node, wide, "bit width") - _whole_number(node, bits, "bit width")
+    if lost < 0:
+        raise node.refuse(f"it gives {-lost} bits more than it takes")
+    # The first version does not say whether codes have a sign, and bounds none.
+    low, high = _ends(node, bits)
+    reals = node.tensor(x) * 2.0**-lost
+    return _rounded(node, reals, scale, 0, (2 * low, 2 * high + 1), mode)
+
+
+def _float_quant(
+    node: NodeCall,
+    x: Value,
+    scale: Value,
+    exponent: Value,
+    mantissa: Value,
+    bias: Value = None,
+    largest: Value = None,
+) -> Value:
+    """Return the nearest floats of few bits; of a constant their format too."""
+    mode = str(node.get("rounding_mode", "ROUND")).upper()
+    if ROUNDINGS.get(mode) != "nearest_even":
+        raise node.refuse(f"its rounding mode is {mode}; floats have ROUND")
+    if not node.get("saturation", 1):
+        raise node.refuse("its saturation is 0; floats of hardware saturate, without infinities")
+    unit = _number(node, scale, "scale", 1.0)
+    if not unit > 0 or math.frexp(unit)[0] != POWER:
+        raise node.refuse(
+            f"its scale is {unit}; the exponent of a minifloat takes in powers of two, and a float "
+            "with another scale has no hardware"
+        )
+    bits, digits = (
+        _whole_number(node, item, what)
+        for item, what in ((exponent, "exponent width"), (mantissa, "mantissa width"))
+    )
+    centre = _whole_number(node, bias, "exponent bias", 2 ** (bits - 1) - 1)
+    most = _number(node, largest, "largest number", math.inf) * unit
+    number = _float_format(node, bits, digits, centre - round(math.log2(unit)), most)
+    values = Floats(number).rounded(node.tensor(x))
+    if isinstance(x, Constant):
+        return Constant(values.detach().numpy(), None, Floats(number))
+    return values
+
+
+def _float_format(node: NodeCall, bits: int, digits: int, bias: int, most: float) -> Format:
+    """Return the minifloat of such an exponent and mantissa whose largest number it is."""
+    width = 1 + bits + digits
+    try:
+        full = MinifloatDenorm(width, bits, bias)
+        ieee = MinifloatIEEE(width, bits, bias) if bits > 1 else full
+    except FormatError as error:
+        raise node.refuse(str(error)) from error
+    known: list[FloatFormat] = [full, ieee, FP8E4M3()]
+    most = min(most, full.layout.maximum)
+    for item in known:
+        layout = item.layout
+        given = layout.exponent_width, layout.mantissa_width, layout.bias
+        if given == (bits, digits, bias) and layout.maximum == most:
+            return item
+    raise node.refuse(
+        f"no minifloat of {bits} bits of exponent around {bias} and {digits} of mantissa ends at "
+        f"{most:g}, as it says; those without specials end at {full.layout.maximum:g}, those of "
+        f"IEEE 754 at {ieee.layout.maximum:g}"
+    )
+
+
+def _number(node: NodeCall, value: Value, what: str, default: float) -> float:
+    """Return an operand that is one number."""
+    if value is None:
+        return default
+    found = {float(item) for item in node.array(value, what).reshape(-1)}
+    if len(found) != 1:
+        raise node.refuse(f"its {what} are {len(found)} different ones; allowed is one")
+    return found.pop()
+
+
+def _whole_number(node: NodeCall, value: Value, what: str, default: int = 0) -> int:
+    found = _number(node, value, what, default)
+    if not float(found).is_integer():
+        raise node.refuse(f"its {what} is {found}; allowed are whole numbers")
+    return int(found)
 
 
 def _bipolar(node: NodeCall, x: Value, scale: Value) -> Value:
@@ -187,11 +278,9 @@ def _whole(unit: float, low: int, high: int) -> Levels:
 
 OPERATORS: dict[str, Function] = {
     "BipolarQuant": _bipolar,
+    "FloatQuant": _float_quant,
     "IntQuant": _quant,
     "MultiThreshold": _thresholds,
     "Quant": _quant,
     "Trunc": _trunc,
-}
-REFUSED = {
-    "FloatQuant": "codes of floats are not kept; leave it out, and configure minifloats instead",
 }

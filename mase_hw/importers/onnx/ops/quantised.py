@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,8 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Codes, Constant, Function, Levels, NodeCall, Value
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.importers.onnx._values import Codes, Constant, Function, Levels, NodeCall, Sums, Value
 from mase_hw.importers.onnx.ops.products import convolve
+from mase_hw.ops.infrastructure.scaled_steps import whole_steps
 
 RANGES = {
     "int8": (-128, 127),
@@ -24,6 +29,7 @@ RANGES = {
 # Codes that a real of single precision holds, times any scale.
 MOST_BITS = 24
 MOST_EXACT = 1 << MOST_BITS
+MATRIX = 2
 FOUR_BITS = {"INT4": (-8, 7), "UINT4": (0, 15)}
 
 
@@ -97,6 +103,10 @@ def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> 
         return x.values
     if isinstance(x, Constant):
         return _constant(node, x, scale, point, axis)
+    if isinstance(x, Sums) and (point is None or not node.array(point, "zero point").any()):
+        scaled = x.times(scale)
+        if scaled is not None:
+            return scaled
     raise node.refuse("its operand is no tensor of codes: give what QuantizeLinear made")
 
 
@@ -219,19 +229,110 @@ def _qlinear_matmul(
     return quantized(node, product, y_scale, y_point)
 
 
+def _conv_integer(
+    node: NodeCall, x: Value, w: Value, x_point: Value = None, w_point: Value = None
+) -> Sums:
+    def convolved(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return convolve(node, values, weight, bias)
+
+    return _sums(node, x, w, (x_point, w_point), 0, convolved)
+
+
+def matmul_integer(
+    node: NodeCall, a: Value, b: Value, a_point: Value = None, b_point: Value = None
+) -> Sums:
+    """Return the sums of products of codes with a matrix of them."""
+
+    def multiplied(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return F.linear(values, weight.t(), bias)
+
+    return _sums(node, a, b, (a_point, b_point), 1, multiplied)
+
+
+def _sums(
+    node: NodeCall,
+    x: Value,
+    weight: Value,
+    points: tuple[Value, Value],
+    axis: int,
+    layer: Callable[[Tensor, Tensor, Tensor | None], Tensor],
+) -> Sums:
+    """Return the sums of a layer of integers, whose weights hold results along an axis."""
+    if not isinstance(weight, Constant):
+        raise node.refuse("its weights are computed by the model; allowed are constant ones")
+    if axis and weight.array.ndim != MATRIX:
+        raise node.refuse(f"its weights are {list(weight.array.shape)}; allowed is a matrix")
+    codes, count = _codes_around(node, x, points[0]), weight.array.shape[axis]
+    assert codes.levels is not None
+    (unit,) = map(Fraction, codes.levels.scale)
+
+    def computed(units: tuple[Fraction, ...], biases: tuple[Fraction, ...]) -> Tensor:
+        values, scales = codes.values, [float(item / unit) for item in units]
+        if any(Fraction(scale) * unit != item for scale, item in zip(scales, units, strict=True)):
+            # No scale of the weights makes up for that of the codes: whole numbers have none.
+            values, scales = _whole_numbers(node, codes), [float(item) for item in units]
+            if any(map(operator.ne, scales, units)):
+                raise node.refuse("its factors have more than 53 bits together; give one factor")
+        scale = Constant(np.array(scales))
+        held = real_values(with_axis(node, axis), weight, scale, points[1]).to(values.device)
+        if not biases:
+            return layer(values, held, None)
+        return layer(values, held, _real_biases(node, biases, units, count).to(values.device))
+
+    return Sums(computed, count, -1 if axis else 1 - weight.array.ndim)
+
+
+def _codes_around(node: NodeCall, x: Value, point: Value) -> Codes:
+    """Return codes that are read around the zero point that they were made with."""
+    if not isinstance(x, Codes):
+        raise node.refuse("its operand is no tensor of codes: give what QuantizeLinear made")
+    levels = levels_of(node, Constant(np.ones(1)), point, x.low, x.high)
+    if x.levels is None:
+        return replace(x, values=levels.rounded(x.values), levels=levels)
+    if x.levels.zero_point != levels.zero_point:
+        raise node.refuse(
+            f"its zero point is {levels.zero_point[0]}; its codes were made with "
+            f"{x.levels.zero_point[0]}, of which there must be one"
+        )
+    return x
+
+
+def _whole_numbers(node: NodeCall, codes: Codes) -> Tensor:
+    """Return codes as whole numbers around their zero point."""
+    number = None if codes.levels is None else codes.levels.number
+    if not isinstance(number, ScaledInteger):
+        raise node.refuse(f"codes {codes.low} to {codes.high} are of no format")
+    return whole_steps(codes.values, number)
+
+
+def _real_biases(
+    node: NodeCall, biases: tuple[Fraction, ...], units: tuple[Fraction, ...], count: int
+) -> Tensor:
+    """Return biases as integers in units of their sums, or of powers of two."""
+    each = [items * (count if len(items) == 1 else 1) for items in (biases, units)]
+    codes, scales = [], []
+    for bias, unit in zip(*each, strict=True):
+        step = unit
+        if (bias / unit).denominator > 1:
+            odd = bias.numerator & -bias.numerator
+            step = Fraction(odd, bias.denominator)
+        codes.append(int(bias / step))
+        scales.append(float(step))
+    if max(map(abs, codes)) >= MOST_EXACT:
+        raise node.refuse("its biases, added up, have more than 24 bits; give one bias")
+    levels = Levels(tuple(scales), (0,) * count, 0, *RANGES["int32"])
+    return node.tensor(decoded(node, Constant(np.array(codes)), levels))
+
+
 OPERATORS: dict[str, Function] = {
+    "ConvInteger": _conv_integer,
     "DequantizeLinear": dequantized,
+    "MatMulInteger": matmul_integer,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "QuantizeLinear": quantized,
 }
 
-_SUMS = (
-    "its result is sums of integers, which the model scales afterwards; give QLinear layers, or "
-    "float layers between QuantizeLinear and DequantizeLinear"
-)
 REFUSED = {
-    "ConvInteger": _SUMS,
     "DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically",
-    "MatMulInteger": _SUMS,
 }

@@ -1,0 +1,46 @@
+"""Rows turned round."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops.movement._layout import Layout
+
+
+class Flip(Layout):
+    """Elements in reverse order along dimensions (torch.flip)."""
+
+    name = "flip"
+    targets = ("aten.flip.default",)
+
+    def problems(self, call: Call) -> list[str]:
+        return super().problems(call) + self.batch_problems(call)
+
+    def move(self, call: Call, tensor: Tensor) -> Tensor:
+        return tensor.flip([int(dim) for dim in call.attributes["dims"]])
+
+    def examples(self) -> list[Example]:
+        return [
+            (Apply(lambda x: x.flip(-1)), (example_values(2, 3, 5),)),
+            (Apply(lambda x: x.flip([1, 3])), (example_values(2, 3, 2, 4),)),
+        ]
+
+
+class Roll(Layout):
+    """Elements moved along dimensions, those at the end to the front (torch.roll)."""
+
+    name = "roll"
+    targets = ("aten.roll.default",)
+
+    def problems(self, call: Call) -> list[str]:
+        return super().problems(call) + self.batch_problems(call)
+
+    def move(self, call: Call, tensor: Tensor) -> Tensor:
+        return tensor.roll(call.attributes["shifts"], [int(dim) for dim in call.attributes["dims"]])
+
+    def examples(self) -> list[Example]:
+        return [
+            (Apply(lambda x: x.roll(2, -1)), (example_values(2, 3, 5),)),
+            (Apply(lambda x: x.roll((1, -1), (1, 2))), (example_values(2, 3, 4, 2),)),
+        ]

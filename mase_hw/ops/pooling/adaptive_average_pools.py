@@ -1,0 +1,60 @@
+"""Means of as many windows as results are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from mase_hw._aten import aten
+from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops.pooling._adaptive import AdaptivePool
+from mase_hw.ops.pooling._pool3d import Pool3d
+
+
+class AdaptiveAvgPool2d(AdaptivePool):
+    """Mean of windows that share an image out evenly (torch.nn.functional.adaptive_avg_pool2d)."""
+
+    name = "adaptive_avg_pool2d"
+    targets = ("aten.adaptive_avg_pool2d.default",)
+    dimensions = 2
+
+    def counts(self, call: Call) -> tuple[list[int], list[int]]:
+        rows, columns = self.axes(call)
+        return (rows.indices >= 0).sum(1).tolist(), (columns.indices >= 0).sum(1).tolist()
+
+    def examples(self) -> list[Example]:
+        return [
+            (nn.AdaptiveAvgPool2d(1), (example_values(2, 5, 3, 4),)),
+            (nn.AdaptiveAvgPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
+        ]
+
+
+class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
+    """Mean of windows that share a signal out evenly (torch.nn.functional.adaptive_avg_pool1d)."""
+
+    name = "adaptive_avg_pool1d"
+    targets = ("aten.adaptive_avg_pool1d.default",)
+    dimensions = 1
+
+    def examples(self) -> list[Example]:
+        return [(nn.AdaptiveAvgPool1d(3), (example_values(2, 3, 7),))]
+
+
+class AdaptiveAvgPool3d(Pool3d):
+    """Mean of windows that share a volume out evenly (torch.nn.functional.adaptive_avg_pool3d)."""
+
+    name = "adaptive_avg_pool3d"
+    targets = ("aten.adaptive_avg_pool3d.default",)
+
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
+        result = call.result.shape
+        frame = result[3] * result[4]
+        size = [result[2 + dim] if dim is not None else frame for dim in dims]
+        return aten.adaptive_avg_pool2d.default(image, size)
+
+    def examples(self) -> list[Example]:
+        return [
+            (nn.AdaptiveAvgPool3d(1), (example_values(2, 3, 2, 3, 2),)),
+            (nn.AdaptiveAvgPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
+        ]

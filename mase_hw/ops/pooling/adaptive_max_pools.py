@@ -1,0 +1,99 @@
+"""The largest of as many windows as results are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from torch import Tensor, nn
+from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d
+
+from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._library import define_sized
+from mase_hw.ops._numbers import Numeric, Selecting
+from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
+from mase_hw.ops.pooling._pool3d import Pool3d
+from mase_hw.ops.pooling._windows import indices
+
+define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
+
+
+class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
+    """Largest pixel of windows that share an image out (F.adaptive_max_pool2d)."""
+
+    name = "adaptive_max_pool2d"
+    targets = (
+        "mase.adaptive_max_pool2d.default",
+        "aten.adaptive_max_pool2d.default",
+    )
+    dimensions = 2
+    maximum = True
+    keeps_format = True
+
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
+        """Return the maxima, and where they are, each by itself."""
+        rank = len(call.operands["data_in_0"].shape)
+        if len(call.results) == 1 or rank != self.dimensions + 2:
+            return None
+        return with_places(torch_target(self.targets[0]), call, operands["data_in_0"])
+
+    def examples(self) -> list[Example]:
+        return [
+            (nn.AdaptiveMaxPool2d(1), (example_values(2, 5, 3, 4),)),
+            (nn.AdaptiveMaxPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
+            (
+                Apply(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1]),
+                (example_values(2, 2, 5, 3),),
+            ),
+        ]
+
+
+def with_places(target: Callable[..., object], call: Call, data: Tensor) -> list[Tensor]:
+    """Return the largest elements of windows that share a tensor out, and where they are."""
+    sizes, positions = call.operands["data_in_0"].shape[2:], list(call.result.shape[2:])
+    axes = [shared(*item) for item in zip(sizes, positions, strict=True)]
+    return [target(data, positions), indices(data, call.result.shape[1], positions, axes)]
+
+
+define_sized("adaptive_max_pool1d", lambda values, size: adaptive_max_pool1d(values, size))
+
+
+class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
+    """Largest element of windows that share a signal out (F.adaptive_max_pool1d)."""
+
+    name = "adaptive_max_pool1d"
+    targets = (
+        "mase.adaptive_max_pool1d.default",
+        "aten.adaptive_max_pool1d.default",
+    )
+    dimensions = 1
+
+    def examples(self) -> list[Example]:
+        return [(nn.AdaptiveMaxPool1d(3), (example_values(2, 3, 7),))]
+
+
+class AdaptiveMaxPool3d(Pool3d):
+    """Largest element of windows that share a volume out (F.adaptive_max_pool3d)."""
+
+    name = "adaptive_max_pool3d"
+    targets = ("aten.adaptive_max_pool3d.default",)
+
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
+        """Return the maxima, and where they are."""
+        found = super().expression(call, operands)
+        if found is None or len(call.results) == 1:
+            return found
+        data = operands["data_in_0"]
+        return with_places(lambda *_: found[0], call, data)
+
+    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
+        result = call.result.shape
+        frame = result[3] * result[4]
+        size = [result[2 + dim] if dim is not None else frame for dim in dims]
+        return torch_target("mase.adaptive_max_pool2d.default")(image, size)
+
+    def examples(self) -> list[Example]:
+        return [
+            (nn.AdaptiveMaxPool3d(1), (example_values(2, 3, 2, 3, 2),)),
+            (nn.AdaptiveMaxPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
+        ]
