@@ -223,16 +223,6 @@ class Chooser:
             for place, number in enumerate(chosen.options)
         ]
 
-    def cost(self, chosen: Chosen, place: int) -> Cost:
-        """Return what the node of an operand takes in a choice."""
-        node = self._operands[place].node
-        mine = {
-            item.name: item.options[number]
-            for item, number in zip(self._operands, chosen.options, strict=True)
-            if item.node is node
-        }
-        return self._costs.of(node, mine) or Cost()
-
     def _groups_of(self, node: Node, places: Sequence[int]) -> Iterator[list[Pick]]:
         """Yield the picks of the first operands together, then of each other by itself."""
         joint = list(self._together(node, places[:TOGETHER]))

@@ -24,7 +24,7 @@ from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import CostTable, Lanes, with_lanes
+from mase_hw.precision.cost import Cost, CostTable, Lanes, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
@@ -401,7 +401,7 @@ class Fitting:
         for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
             cost = None
             if operand.node not in seen:
-                cost = self._chooser.cost(chosen, place).weighed / total
+                cost = result.costs.get(operand.node.name, Cost()).weighed / total
             seen.add(operand.node)
             given = operand.options[number].number_format
             rows.append(

@@ -108,6 +108,7 @@ def test_a_configuration_that_was_found_is_taken_back(tmp_path: Path) -> None:
     with (tmp_path / "formats.csv").open() as file:
         assert [row["format"] for row in csv.DictReader(file)] == [r.format for r in found.rows]
     assert (tmp_path / "front.svg").is_file()
+    assert 0 < sum(row.cost_share or 0.0 for row in found.rows) <= 1
 
 
 def formats_of(mg: mase_hw.MaseGraph) -> dict[str, list[str]]:
