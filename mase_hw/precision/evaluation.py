@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.agreement import Closeness
