@@ -416,7 +416,7 @@ def _bits_beside_constant(
     ((constant, values),), ((stream, spec),) = call.constants.items(), call.streams.items()
     ((counts, _),), result = operator.added(call), call.result.quantized
     number, ratio = call.operands[constant].quantized, ratios[constant]
-    wholes = number.significands(number.encode(values))[0].unique()
+    wholes: Tensor = torch.unique(number.significands(number.encode(values))[0])
     offsets = [counts[constant] * ratio * whole for whole in wholes.tolist()]
     sums = Part(ratios[stream], *_range_of(spec.quantized, 1))
     sign, scale = counts[stream], float(result.real_scale)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from itertools import count
 from typing import ClassVar
 
@@ -31,8 +32,7 @@ class Survey(Benchmark):
         """Yield a row for each design that is wrong, then the sums."""
         import torch
 
-        from tests.random_designs import fates
-
+        fates = import_module("tests.random_designs").fates
         torch.set_num_threads(1)
         wanted = QUICK_DESIGNS if quick else self._designs
         ends = Counter[str]()
