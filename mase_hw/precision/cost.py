@@ -96,10 +96,15 @@ def with_lanes(mg: MaseGraph, parallelism: Lanes) -> MaseGraph:
     return assign_parallelism_transform_pass(mg, {"parallelism": parallelism})[0]
 
 
-def cost_of(mg: MaseGraph) -> Cost:
-    """Return what all nodes of such a graph take, without the queues between them."""
+def costs_of(mg: MaseGraph) -> dict[str, Cost]:
+    """Return by name what the nodes of such a graph take, without the queues between them."""
     nodes = [node for node in mg.nodes if node.op == "call_function"]
-    return reduce(add, (_of_call(mg.call(node)) for node in nodes), Cost())
+    return {node.name: _of_call(mg.call(node)) for node in nodes}
+
+
+def cost_of(mg: MaseGraph) -> Cost:
+    """Return what all nodes of such a graph take."""
+    return reduce(add, costs_of(mg).values(), Cost())
 
 
 def _of_call(call: Call) -> Cost:
