@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 # It reads from a pipe that nobody writes to, and whose other end closes with its holder.
 _WATCH = ("/bin/sh", "-c", "read _; kill -9 0")
@@ -31,6 +35,38 @@ def tool_group() -> int:
         if _watcher is None or not _is_of_use(_watcher):
             _watcher = _start()
         return _watcher.process
+
+
+def run_python(
+    arguments: list[str], folder: Path, look: Callable[[str], None]
+) -> tuple[int, list[str]]:
+    """Run Python in a folder; return its status and the lines that it said, of errors too.
+
+    Args:
+        arguments: of the interpreter.
+        folder: where it runs.
+        look: called with each line as it comes.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-P", *arguments],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        process_group=tool_group(),
+    )
+    lines = []
+    try:
+        for line in process.stdout or ():
+            lines.append(line.rstrip())
+            look(line)
+    except BaseException:
+        process.kill()
+        raise
+    finally:
+        process.communicate()
+    return process.returncode, lines
 
 
 def _is_of_use(watcher: _Watcher) -> bool:

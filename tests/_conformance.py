@@ -354,7 +354,7 @@ def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
     for node in graph.nodes:
         if node.op == "call_function" and node.name in left:
             config[node.name] = {"config": parts[part_number(node)].entry}
-    return quantize(graph, config)
+    return rounded(graph, config)
 
 
 def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, range]]:

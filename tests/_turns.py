@@ -7,7 +7,7 @@ from zlib import crc32
 # Days until every test has run.
 TURNS = 14
 # Parameters of one test that run on a day, or a share of them so large that all have their turn.
-PARAMETERS = 3
+PARAMETERS = 2
 # Beginnings of the names of tests that run every day: style and lint, what recorded networks
 # compute, and the main job at every parallelism.
 ALWAYS = (

@@ -347,10 +347,8 @@ def test_a_claim_in_vain_is_found(monkeypatch):
     assert vain_claims(name) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[] if name == DEFAULT_FORMAT else SLOW) for name in number_formats()],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", number_formats())
 def test_cycles_and_multipliers_are_the_same_for_all_constants(name):
     """Of nodes that differ only in the values of their constants a search measures one."""
     graph, seen = design(parts_in(name, 0)[0], name), 0

@@ -337,6 +337,7 @@ def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Pa
     assert printed.startswith("fmax: there is no module mase_fmax for the cell"), printed
 
 
+@pytest.mark.slow
 def test_a_format_from_another_distribution(tmp_path: Path) -> None:
     """It passes the conformance tests, is trained in, and has hardware, with no other edit."""
     write_files("mase_hw/formats", tmp_path)

@@ -31,6 +31,8 @@ LARGEST_BIAS = 1 << (MOST_SUM_BITS - 3)
 # Beyond all sums; up to which doubles hold an eighth; and what they may be off a whole number.
 FARTHEST, FARTHEST_DOUBLE, DOUBTFUL = 1 << 61, 1 << 41, 2.0**-8
 LOW_BITS = 20
+# Steps of a result for all elements of a second operand, which are compared.
+MOST_PAIRS, MOST_OFFSETS = 1 << 24, 1 << 12
 FEWEST_BITS, BITS_AT_A_TIME = 18, 2
 # Multipliers beside the nearest one that are tried.
 AROUND = (0, 1, -1)
@@ -263,6 +265,8 @@ def exact_step_bits(
 ) -> int | None:
     """Return the bits of multipliers with which sums of one or two parts get their exact codes.
 
+    None where there are none, or where too many pairs of operands would have to be tried.
+
     Args:
         parts: what is added up.
         divisor: of the sum.
@@ -275,6 +279,8 @@ def exact_step_bits(
     steps = steps_of(result)
     first, last = parts[0], parts[-1]
     others = range(last.low, last.high + 1) if len(parts) == 2 else range(1)
+    if len(others) * len(steps.places) > MOST_PAIRS:
+        return None
     exact = _lasts(first, [last.ratio * other for other in others], divisor, steps)
     for bits in range(fewest, most + 1):
         near = [dyadic_near(part.ratio, bits) for part in parts]
@@ -283,6 +289,28 @@ def exact_step_bits(
         if np.array_equal(found, exact):
             return bits
     return None
+
+
+def same_steps(
+    exact: Part,
+    factor: Fraction,
+    result: Format,
+    offsets: Sequence[Fraction] = (Fraction(0),),
+    stored: Sequence[Fraction] = (Fraction(0),),
+) -> bool:
+    """Return whether sums get the codes of their exact ratio and offsets by others.
+
+    Args:
+        exact: sums and their ratio.
+        factor: in place of the ratio.
+        result: format of the results.
+        offsets: steps of the result that are added, of one element or another.
+        stored: in place of the offsets.
+    """
+    if result.bits_per_element > MOST_RESULT_BITS or len(offsets) > MOST_OFFSETS:
+        return False
+    steps, near = steps_of(result), Part(factor, exact.low, exact.high)
+    return np.array_equal(_lasts(exact, offsets, 1, steps), _lasts(near, stored, 1, steps))
 
 
 def dyadic_near(ratio: Fraction, bits: int) -> Fraction:

@@ -78,19 +78,25 @@ def operand_problems(name: str, spec: TensorSpec) -> list[str]:
     return []
 
 
-def cast_multiplier(given: Format, result: Format) -> Mapping[str, int]:
-    """Return the multiplier of a cast from or to a real scale, as parameters; none for others."""
+def cast_multiplier(given: Format, result: Format, bits: int = 0) -> Mapping[str, int]:
+    """Return the multiplier of a cast from or to a real scale, as parameters; none for others.
+
+    Args:
+        given: format of the operand.
+        result: format of the result.
+        bits: of the multiplier; as many as a layer's when 0.
+    """
     ratio = given.real_scale / result.real_scale
     if ratio == 1:
         return {}
-    bits = multiplier_bits(result)
+    bits = bits or multiplier_bits(result)
     factor, shift = dyadic(ratio, bits)
     return {"MULTIPLIER_WIDTH": bits, "MULTIPLIER": factor, "MULTIPLIER_SHIFT": shift}
 
 
-def cast_reference(given: Format, result: Format) -> Callable[[Tensor], Tensor]:
-    """Return codes -> codes of a cast, with the multiplier of a real scale."""
-    known = cast_multiplier(given, result)
+def cast_reference(given: Format, result: Format, bits: int = 0) -> Callable[[Tensor], Tensor]:
+    """Return codes -> codes of a cast, with the multiplier of a real scale of so many bits."""
+    known = cast_multiplier(given, result, bits)
     factor, shift = known.get("MULTIPLIER", 1), known.get("MULTIPLIER_SHIFT", 0)
     unit = result.unscaled()
 

@@ -243,7 +243,7 @@ def _convolution(node: Node, call: Call) -> Made:
 def _pool(kind: str) -> Callable[[Node, Call], Made]:
     def spelled(node: Node, call: Call) -> Made:
         given, rank = call.attributes, len(call.result.shape) - 2
-        made: dict[str, Any] = {
+        made: dict[str, object] = {
             "kernel_shape": _pair(given["kernel_size"], rank),
             "strides": _pair(given["stride"] or given["kernel_size"], rank),
             "pads": _pair(given["padding"], rank) * 2,

@@ -190,7 +190,7 @@ def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> C
         if name not in scalars and not _holds(value, given)
     }
     attributes |= _places(node)
-    return operator.bind(node.name, attributes, specs, results, constants)
+    return operator.bind(Call(node.name, operator, specs, results, constants, attributes))
 
 
 def _places(node: Node) -> dict[str, tuple[bool, ...]]:

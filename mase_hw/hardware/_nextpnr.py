@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from mase_hw._kinds import Table
-from mase_hw._processes import tool_group
+from mase_hw._processes import run_python
 from mase_hw.errors import DoesNotFitError, RoutingError, ToolError
 from mase_hw.hardware.targets import Part, RoutableTarget
 
@@ -231,27 +230,12 @@ def _run(
     progress: Callable[[str], None] | None,
 ) -> tuple[int, list[str]]:
     """Run a command of a Python package in a folder; return its status and what it said."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-c", _CALL, command, *arguments],
-        cwd=folder,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        process_group=tool_group(),
-    )
-    lines = []
-    try:
-        for line in process.stdout or ():
-            lines.append(line.rstrip())
-            if progress and (stage := stage_of(line)):
-                progress(stage)
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.communicate()
-    return process.returncode, lines
+
+    def look(line: str) -> None:
+        if progress and (stage := stage_of(line)):
+            progress(stage)
+
+    return run_python(["-c", _CALL, command, *arguments], folder, look)
 
 
 def stage_of(line: str) -> str | None:

@@ -4,7 +4,8 @@ Every cell lists its components (`Cell.components`). Rules (`mase_hw.hardware._c
 give the flip-flops, carry chains, DSP blocks, block RAMs and memory bits of a component. Its look-
 up tables are a few amounts times coefficients, fitted by least squares to Yosys' counts of single
 cells (in a checkout, `python -m tests.bench.refit` fits them again). The target is that of
-`synth_xilinx -family xcup`.
+`synth_xilinx -family xcup`. A cell's components take 0.05 to 0.4 ms of a processor; Yosys at word
+level would take 30 to 70, which a search over thousands of cells has not.
 """
 
 from __future__ import annotations

@@ -14,8 +14,9 @@ from functools import reduce
 from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from mase_hw._kinds import Record
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware.liberty import Library
 from mase_hw.hardware.synth import KEPT_REGISTERS, Progress, nodes_by_instance, run_yosys
@@ -181,7 +182,7 @@ def _script(nodes: Mapping[str, str], liberty: Path, macro_bits: int, path: Path
     ]
 
 
-def read_netlist(modules: Mapping[str, Any], nodes: Mapping[str, str]) -> GateNetlist:
+def read_netlist(modules: Record, nodes: Mapping[str, str]) -> GateNetlist:
     """Return the netlist of Yosys's modules: a top, and those of its instances."""
     top, nets = modules["top"], _Nets()
     gates: list[Gate] = []

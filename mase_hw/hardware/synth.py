@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from mase_hw._processes import tool_group
+from mase_hw._kinds import Record
+from mase_hw._processes import run_python
 from mase_hw.errors import SynthesisError
 from mase_hw.hardware._primitives import Resources
 from mase_hw.hardware._wrapper import WRAPPER, Wrapper
@@ -229,29 +228,15 @@ def _script(
 def run_yosys(commands: list[str], project: Path, progress: Progress | None) -> None:
     """Run Yosys in the project folder, where the paths of the memory images start."""
     worker = Path(__file__).with_name("_yosys.py")
-    process = subprocess.Popen(
-        [sys.executable, "-P", str(worker), *commands],
-        cwd=project,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        process_group=tool_group(),
-    )
-    lines = []
-    try:
-        for line in process.stdout or ():
-            lines.append(line.rstrip())
-            found = _PASS.match(line)
-            if progress and found:
-                progress(found["name"])
-    except BaseException:
-        process.kill()
-        raise
-    finally:
-        process.communicate()
-    if process.returncode != 0:
-        raise SynthesisError(_explain(lines, process.returncode, project))
+
+    def look(line: str) -> None:
+        found = _PASS.match(line)
+        if progress and found:
+            progress(found["name"])
+
+    status, lines = run_python([str(worker), *commands], project, look)
+    if status:
+        raise SynthesisError(_explain(lines, status, project))
 
 
 def _explain(lines: list[str], returncode: int, project: Path) -> str:
@@ -267,7 +252,7 @@ def _explain(lines: list[str], returncode: int, project: Path) -> str:
 
 
 def _report(
-    modules: Mapping[str, Mapping[str, Any]],
+    modules: Mapping[str, Record],
     nodes: Mapping[str, str],
     target: str,
     entry: Entry,

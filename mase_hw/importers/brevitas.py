@@ -91,7 +91,7 @@ def _quantisers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             yield path, module
 
 
-def _rounding(path: str, module: nn.Module, found: tuple[Tensor, ...]) -> Callable[..., Any]:
+def _rounding(path: str, module: nn.Module, found: tuple[Tensor, ...]) -> Callable[..., object]:
     """Return what a quantiser does with the levels that it had."""
     scale, point, width = found[:3]
     scales = [float(item) for item in scale.reshape(-1)]

@@ -71,7 +71,7 @@ def _forward(module: nn.Module, name: str, levels: tuple[Any, ...]) -> Any:
     return call
 
 
-def _levels(where: str, value: object) -> tuple[Tensor, tuple[Any, ...]]:
+def _levels(where: str, value: object) -> tuple[Tensor, tuple[object, ...]]:
     """Return the reals of a weight, and its levels."""
     kind = type(value).__name__
     codes, scale = getattr(value, "qdata", None), getattr(value, "scale", None)

@@ -21,6 +21,7 @@ from mase_hw.ops._interface import Interface
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, maskings, scaling
 from mase_hw.ops._numbers import (
     Exact,
+    Multiplying,
     Numeric,
     Selecting,
     Summing,
@@ -65,6 +66,7 @@ __all__ = [
     "Mask",
     "Masked",
     "Masking",
+    "Multiplying",
     "Normalizing",
     "Numeric",
     "Operator",

@@ -241,19 +241,9 @@ class Operator(ABC):
         """
         return [(Apply(torch_target(self.targets[0])), (example_values(3, 11),))]
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
-        """Return the call for a node whose ATen arguments are known by name.
-
-        `operands` and `constants` are keyed by operand name, `arguments` hold what is no tensor.
-        """
-        return Call(name, self, operands, results, constants, arguments)
+    def bind(self, call: Call) -> Call:
+        """Return the call of a node, given that with the ATen arguments as they are."""
+        return call
 
 
 def unformatted(call: Call) -> list[str]:

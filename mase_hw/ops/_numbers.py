@@ -91,6 +91,14 @@ class Summing(Interface):
         """
 
 
+class Multiplying(Interface):
+    """Results are sums of products of an element of each of two operands, exact in fixed point."""
+
+    @abstractmethod
+    def products(self, call: Call) -> int:
+        """Return how many products a result adds up."""
+
+
 def carried(operator: Operator) -> tuple[str, ...]:
     """Return the names of formats that are decoded to exact values and encoded again.
 

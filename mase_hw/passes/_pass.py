@@ -40,6 +40,24 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
         >>> name_transform_pass(mg, {"prefix": "my_"})[1]
         {'name': 'my_model'}
     """
+    return worded_pass(dict)(function)
+
+
+def worded_pass(
+    words: Callable[[Mapping[str, object]], Mapping[str, object]],
+) -> Callable[[Callable[Concatenate[MaseGraph, P], Result]], Pass[P]]:
+    """Return the decorator `graph_pass` of a function that takes other words for its keywords.
+
+    Args:
+        words: from what is given to the function's own keywords.
+    """
+    return lambda function: _made(function, words)
+
+
+def _made(
+    function: Callable[Concatenate[MaseGraph, P], Result],
+    words: Callable[[Mapping[str, object]], Mapping[str, object]],
+) -> Pass[P]:
     names = list(signature(function).parameters)[1:]
 
     @wraps(function)
@@ -48,7 +66,7 @@ def graph_pass(function: Callable[Concatenate[MaseGraph, P], Result]) -> Pass[P]
     ) -> Result:
         if not isinstance(pass_args or {}, Mapping):
             raise ConfigError(f"{_title(function)} takes keywords, or a table; got {pass_args!r}")
-        given = {**(pass_args or {}), **keywords}
+        given = words({**(pass_args or {}), **keywords})
         for name in given:
             if name not in names:
                 known = nearest(str(name), names) if names else "it takes none"

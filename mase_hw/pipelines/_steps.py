@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import nn
@@ -32,6 +31,7 @@ from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.registry import nearest
 from mase_hw.training import TASKS, Task, Trainer, take
+from mase_hw.training.hugging_face import TransformersTrainer
 
 Progress = Callable[[int, int], None]
 CALIBRATION_SAMPLES = 1024
@@ -194,9 +194,8 @@ def train_step(
         freeze: nodes and operators that stay in evaluation mode, see `MaseGraph.freeze`.
         recipe: `epochs`, `learning_rate`, `batch_size`, `seed`.
     """
-    trainers = _trainers()
-    if trainer not in trainers:
-        raise ConfigError(f"train: trainer is {trainer!r}; {nearest(str(trainer), trainers)}")
+    if trainer not in TRAINERS:
+        raise ConfigError(f"train: trainer is {trainer!r}; {nearest(str(trainer), TRAINERS)}")
     own = ["trainer", "learn_steps", "freeze"]
     check_keys("train", recipe, ["epochs", "learning_rate", "batch_size", "seed", *own])
     check_bool("train: learn_steps", learn_steps)
@@ -207,7 +206,7 @@ def train_step(
     if learn_steps and state.config is not None:
         module = LearnedStepModel(mg, state.config)
     hold_masks(mg)
-    fit = trainers[trainer](
+    fit = TRAINERS[trainer](
         **{"seed": context.seed, **recipe},
         progress=context.progress,
         checkpoint=context.checkpoint,
@@ -225,12 +224,10 @@ def train_step(
     return state, {"history": history}
 
 
-def _trainers() -> dict[str, Callable[..., Any]]:
-    from mase_hw.training.hugging_face import TransformersTrainer
-
-    return {"loop": Trainer, "transformers": TransformersTrainer}
-
-
+TRAINERS: Mapping[str, Callable[..., Trainer | TransformersTrainer]] = {
+    "loop": Trainer,
+    "transformers": TransformersTrainer,
+}
 STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
     "prune": prune_step,

@@ -7,7 +7,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -22,12 +21,13 @@ from mase_hw.passes.formats.report_quantization import (
     quantized_nodes,
     report_quantization_analysis_pass,
 )
+from mase_hw.training.inputs import Inputs
 
 BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5
 
 
-def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs: Any) -> None:
+def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs: Inputs) -> None:
     """Write the report of a compression.
 
     Files: `steps.csv`, `report.json`, a figure of the task's metric such as `accuracy`; of a

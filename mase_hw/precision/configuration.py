@@ -26,7 +26,7 @@ WORDS = ("data_in", "weight", "bias")
 
 def configuration(
     mg: MaseGraph, operands: Sequence[Operand], options: Sequence[int], *, opened: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the configuration, by name of the node, of an option of every operand.
 
     What is fitted to observed values is given; what follows from a constant itself stays open.
@@ -40,9 +40,9 @@ def configuration(
     chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
     for operand, number in zip(operands, options, strict=True):
         chosen[operand.node][operand.word] = operand.options[number]
-    found: dict[str, Any] = {"by": ["name"]}
+    found: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
-        entry: dict[str, Any] = {"name": _family(chosen.get(node, {}))}
+        entry: dict[str, object] = {"name": _family(chosen.get(node, {}))}
         constants = mg.call(node).constants
         for word, option in chosen.get(node, {}).items():
             given = option.number_format
@@ -56,7 +56,7 @@ def configuration(
     return found
 
 
-def _given(option: Option, opened: bool) -> dict[str, Any]:
+def _given(option: Option, opened: bool) -> dict[str, object]:
     """Return the fields that a configuration has to say."""
     made = option.number_format
     asked = {key: value for key, value in option.fields.items() if key != "name"}
@@ -74,7 +74,7 @@ def _family(chosen: Mapping[str, Option]) -> str:
     return max(dict.fromkeys(names), key=names.count, default=DEFAULT_FORMAT)
 
 
-def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, Any]:
+def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, object]:
     """Return the configuration of one format wherever there is hardware for it.
 
     Args:
@@ -82,14 +82,14 @@ def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, Any]:
         wanted: fields of the format, `name` among them.
     """
     wide = _entry({"name": DEFAULT_FORMAT, "width": WIDE})
-    found: dict[str, Any] = {"by": ["name"]}
+    found: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
         has = wanted["name"] in operator_of(node).formats
         found[node.name] = {"config": _entry(wanted) if has else wide}
     return found
 
 
-def _entry(wanted: Mapping[str, object]) -> dict[str, Any]:
+def _entry(wanted: Mapping[str, object]) -> dict[str, object]:
     rest = {key: value for key, value in wanted.items() if key != "name"}
     return {
         "name": wanted["name"],
@@ -97,7 +97,7 @@ def _entry(wanted: Mapping[str, object]) -> dict[str, Any]:
     }
 
 
-def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield names and fields of uniform formats: the default's widths, and one of each other.
 
     Args:

@@ -8,7 +8,6 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.agreement import Closeness
@@ -64,13 +63,13 @@ class Result:
     """
 
     name: str
-    config: Mapping[str, Any]
+    config: Mapping[str, object]
     outputs: Mapping[str, Closeness]
     drop: float | None
     accuracy: float | None
     cost: Cost
     graph: MaseGraph
-    opened: Mapping[str, Any]
+    opened: Mapping[str, object]
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
     examples: int = 0

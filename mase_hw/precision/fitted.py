@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
@@ -71,7 +70,7 @@ class Fitted:
         return self.result.steps
 
     @property
-    def config(self) -> Mapping[str, Any]:
+    def config(self) -> Mapping[str, object]:
         """The configuration that `emit-verilog` takes."""
         return self.result.config
 

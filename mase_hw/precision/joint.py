@@ -44,8 +44,8 @@ def choose_together(
     interval: int,
     bound: Tensor,
     budgets: Mapping[str, float],
-    begin: tuple[Chosen, Mapping[str, Any]],
-) -> tuple[Chosen, dict[str, Any]] | None:
+    begin: tuple[Chosen, Mapping[str, object]],
+) -> tuple[Chosen, dict[str, object]] | None:
     """Return options and a table of parallelism of the least cost; None where none is found.
 
     Args:
@@ -79,8 +79,8 @@ def _add_nodes(
     chooser: Chooser,
     explorer: Explorer,
     interval: int,
-    lanes: Sequence[Mapping[int, Any]],
-    begin: tuple[Chosen, Mapping[str, Any]],
+    lanes: Sequence[Mapping[int, object]],
+    begin: tuple[Chosen, Mapping[str, object]],
 ) -> bool:
     """Add the candidates of all nodes; return false where one has none."""
     known, table = begin

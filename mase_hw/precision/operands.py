@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch.fx import Node
 
+from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph.losses import loss_nodes
@@ -36,11 +36,11 @@ class Option:
         number_format: that, fitted to the values.
     """
 
-    fields: Mapping[str, Any]
+    fields: Table
     number_format: Format
 
     @property
-    def kind(self) -> tuple[tuple[str, Any], ...]:
+    def kind(self) -> tuple[tuple[str, object], ...]:
         """The fields that hardware costs follow from."""
         return tuple(self.fields.items())
 
@@ -61,7 +61,7 @@ class Operand:
     word: str
     options: tuple[Option, ...]
 
-    def keys(self, option: Option) -> dict[str, Any]:
+    def keys(self, option: Option) -> dict[str, object]:
         """Return what the entry of the node says for an option."""
         return {f"{self.word}_{key}": value for key, value in option.fields.items()}
 

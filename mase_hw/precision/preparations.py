@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from torch import Tensor
 
@@ -45,8 +44,8 @@ class Formats:
     """
 
     base: MaseGraph
-    config: Mapping[str, Any]
-    opened: Mapping[str, Any]
+    config: Mapping[str, object]
+    opened: Mapping[str, object]
     graph: MaseGraph
     data: Batches
 
@@ -84,7 +83,7 @@ OF_WEIGHTS: Mapping[str, Callable[[Formats], Formats]] = {
 STEPS = {**OF_RANGES, **OF_WEIGHTS}
 
 
-def _scaled(mg: MaseGraph, data: Batches, **given: Any) -> MaseGraph | None:
+def _scaled(mg: MaseGraph, data: Batches, **given: object) -> MaseGraph | None:
     mg, info = scale_channels_transform_pass(mg, {"data": data, **given})
     return mg if any(info["strengths"].values()) else None
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mase_hw._drawing import save_figure
 from mase_hw._results import check_result, result_file
@@ -74,7 +74,7 @@ def kept(result: Result) -> str:
     return ", ".join(said)
 
 
-def to_dict(found: Fitted) -> dict[str, Any]:
+def to_dict(found: Fitted) -> dict[str, object]:
     """Return the fields as values of JSON."""
     return {
         "goal": str(found.goal),

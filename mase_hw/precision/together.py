@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Any
 
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import ConfigError
@@ -71,7 +70,7 @@ def fit_together(
     return fitting.together(found, explorer, targets.cycles, own) or found
 
 
-def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, Any]:
+def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, object]:
     """Return the parallelism of least resources for a rate, of nodes that are no casts.
 
     Of what memories are made is left to what is cheaper, as where formats are priced.

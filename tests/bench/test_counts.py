@@ -168,6 +168,7 @@ def test_a_layer_is_emitted():
     assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause"),
     [

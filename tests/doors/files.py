@@ -141,4 +141,27 @@ def wide(path, seed=0):
     return b.save(path)
 
 
-FILES = {"residual": residual, "unsigned": unsigned, "wide": wide}
+def gated(path, seed=0):
+    """Products of streams, element by element and as matrices, sums with constants, a maximum."""
+    b = Builder(seed, [1, 6, 8])
+
+    def constant(shape):
+        codes = b.random.integers(-127, 128, shape).astype(np.int8)
+        scale = b.tensor(np.float32(b.random.uniform(0.003, 0.02)))
+        return b.node("DequantizeLinear", b.tensor(codes), scale, b.tensor(np.int8(0)))
+
+    x = b.round("x", None, -9)
+    h = b.round(b.node("MatMul", x, constant((8, 8))), None, 5)
+    h = b.round(b.node("Add", h, constant((8,))), None, -128)
+    g = b.round(b.node("MatMul", h, constant((8, 8))), None, 17)
+    m = b.round(b.node("Mul", h, g), None, 2)
+    # Probabilities have a step that is a power of two.
+    p = b.round(b.node("Clip", g, b.tensor(np.float32(0)), b.tensor(np.float32(1))), 1 / 256, 0,
+                np.uint8)  # fmt: skip
+    a = b.round(b.node("MatMul", m, b.node("Transpose", p, perm=[0, 2, 1])), None, -3)
+    c = b.round(b.node("Mul", a, constant(())), None, 11)
+    b.round(b.node("Max", a, c), None, 1)
+    return b.save(path, 13, rank=3)
+
+
+FILES = {"gated": gated, "residual": residual, "unsigned": unsigned, "wide": wide}

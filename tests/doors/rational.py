@@ -46,6 +46,14 @@ class Total:
 
 
 @dataclass
+class Largest:
+    """The larger of two reals."""
+
+    first: Real
+    second: Real
+
+
+@dataclass
 class Differing:
     """Codes of a layer that are not the exact ones, though it takes the same codes.
 
@@ -91,6 +99,8 @@ class RationalModel:
         """Return how far an exact value is from a tie, and what single precision may be off."""
         if isinstance(real, np.ndarray):
             value, size, terms = Fraction(float(real[place])), abs(Fraction(float(real[place]))), 1
+        elif isinstance(real, Largest):
+            return min(self.distance(item, step, place) for item in vars(real).values())
         elif isinstance(real, Total):
             parts = [
                 int(np.broadcast_to(item.whole, self.shape(real))[place]) * item.units[0]
@@ -145,6 +155,10 @@ class RationalModel:
             return low + up + (tie & ~even[up])
         if isinstance(real, Total):
             return self.total(real, step, zero, low, high)
+        if isinstance(real, Largest):
+            # Rounding rises.
+            both = (self.QuantizeLinear({}, item, scale, point) for item in vars(real).values())
+            return np.maximum(*both)
         shape = real.whole.shape
         moved = np.moveaxis(real.whole, real.axis, 0) if len(real.units) > 1 else real.whole[None]
         parts = []
@@ -228,6 +242,13 @@ class RationalModel:
 
     def Add(self, attributes, first, second):  # noqa: N802
         return Total(first, second)
+
+    def Mul(self, attributes, first, second):  # noqa: N802
+        (one,), (two,) = first.units, second.units
+        return Real(first.whole * second.whole, [one * two], [Fraction(0)])
+
+    def Max(self, attributes, first, second):  # noqa: N802
+        return Largest(first, second)
 
     def AveragePool(self, attributes, x):  # noqa: N802
         kernel, strides = attributes["kernel_shape"], attributes["strides"]

@@ -16,6 +16,7 @@ def make(name, **fields):
     return make_format({"name": name, **fields})
 
 
+@pytest.mark.slow
 def test_training_compiles_without_a_graph_break():
     # One graph for all formats: compiling each alone takes a minute.
     numbers = [cls() for cls in formats().values()]

@@ -74,7 +74,8 @@ def test_a_style_that_does_not_exist_is_refused(tmp_path: Path, memory: Any, sai
         emit(tmp_path, memory)
 
 
-@pytest.mark.parametrize("style", ["block", pytest.param("logic", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["block", "logic"])
 def test_synthesis_puts_memories_where_the_style_says(tmp_path: Path, style: str) -> None:
     project = emit(tmp_path / "design", {"style": style})
     assert mase_hw.simulate(project.folder, samples=20, stall=0.2).bit_exact

@@ -123,13 +123,16 @@ def test_batch_norm_is_an_exact_product_and_a_rounded_sum():
     number = {
         name: TensorSpec((4,)).with_format(fixed) for name in ("weight", "bias", "mean", "variance")
     }
-    call = operators()["batch_norm"].bind(
+    operator = operators()["batch_norm"]
+    given = Call(
         "norm",
-        {"eps": 1e-5},
+        operator,
         {"data_in_0": spec.with_format(fixed), **number},
         {"data_out_0": spec.with_format(make_format(UNSIGNED))},
         {name: torch.arange(1, 5) / 4 for name in number},
+        {"eps": 1e-5},
     )
+    call = operator.bind(given)
     netlist = call.operator.hardware(call)
     product, total = netlist.cells["product_inst"], netlist.main
     assert (product.multipliers, total.multipliers, netlist.multipliers) == (3, 0, 3)

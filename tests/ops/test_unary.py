@@ -621,9 +621,9 @@ def test_what_torch_exports_is_known(functions):
 def prelu_call(shape, slopes, operand, weight, result, parallelism=(1, 1)):
     data = TensorSpec(shape, parallelism=parallelism)
     operator = operators()["prelu"]
-    return operator.bind(
+    given = Call(
         "prelu",
-        {},
+        operator,
         {
             "data_in_0": data.with_format(operand),
             "weight": TensorSpec(tuple(slopes.shape), format=weight, parallelism=parallelism),
@@ -631,6 +631,7 @@ def prelu_call(shape, slopes, operand, weight, result, parallelism=(1, 1)):
         {"data_out_0": data.with_format(result)},
         {"weight": slopes},
     )
+    return operator.bind(given)
 
 
 @pytest.mark.parametrize("shape", [(1, 6), (1, 6, 5), (1, 6, 4, 3)])

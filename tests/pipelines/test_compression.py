@@ -262,7 +262,7 @@ def test_bad_sweeps_are_refused(tmp_path):
         ({"seed": 3}, "seed is 3; allowed: a list"),
         ({"steps.9.sparsity": [0.1]}, "no '9' in a list of 4"),
         ({"stps.0.sparsity": [0.1]}, "no 'stps' in seed, steps"),
-        ({"steps.0.sparsty": [0.1]}, "pruning has no 'sparsty'"),
+        ({"steps.0.sparsty": [0.1]}, "has no argument 'sparsty'"),
     ):
         with pytest.raises(MaseError, match=message):
             sweep(mg, split, CONFIG | {"sweep": grid}, output=tmp_path)

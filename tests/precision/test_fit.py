@@ -90,6 +90,7 @@ def test_the_goal_holds_on_held_out_samples_for_less_than_uniform_formats() -> N
         assert found.result.cost.weighed < min(item.cost.weighed for item in as_good)
 
 
+@pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     first, second = (
         fit_formats(perceptron(), min_sqnr=25, seed=5, formats=["fixed"]) for _ in range(2)
@@ -313,6 +314,7 @@ def test_truths_beside_real_outputs_leave_the_bound_to_those() -> None:
     assert {item.sqnr_db is None for item in found.result.outputs.values()} == {True, False}
 
 
+@pytest.mark.slow
 def test_the_best_agreement_within_a_budget() -> None:
     tight, loose = (fit_formats(perceptron(), max_lut=lut, formats=["fixed"]) for lut in (420, 600))
     assert tight.result.sqnr_db <= loose.result.sqnr_db
@@ -418,6 +420,7 @@ def test_configurations_hold_what_is_chosen() -> None:
         assert found == item.options[-1].number_format
 
 
+@pytest.mark.slow
 def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
     graph = perceptron()
     asked = {"default": "auto", "target_interval": 40}
@@ -459,6 +462,7 @@ def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     assert project.design.interval_cycles <= interval
 
 
+@pytest.mark.slow
 def test_training_brings_cheaper_formats_back() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 3))

@@ -322,6 +322,7 @@ def _workers(folder):
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are listed in /proc")
 def test_workers_end_when_the_main_process_is_killed(tmp_path):
     shared = tmp_path / "shared"

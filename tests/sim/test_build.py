@@ -79,6 +79,7 @@ def test_wheel_has_a_version() -> None:
     assert (found.root / "include" / "verilated.h").is_file()
 
 
+@pytest.mark.slow
 def test_one_process_builds_and_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

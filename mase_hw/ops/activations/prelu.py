@@ -6,7 +6,6 @@ tensor). Products are exact; the result is rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -17,10 +16,8 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import (
     Apply,
-    Attributes,
     Call,
     Example,
     Operator,
@@ -37,21 +34,13 @@ class PReLU(Operator, Elementwise):
     name = "prelu"
     targets = ("aten.prelu.default",)
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Broadcast the slopes over the operand's shape, so that they are cut into equal beats."""
-        data, weight = operands["data_in_0"], operands["weight"]
-        operands = {**operands, "weight": replace(weight, shape=data.shape)}
+        shape, constants = call.operands["data_in_0"].shape, dict(call.constants)
+        weight = replace(call.operands["weight"], shape=shape)
         if "weight" in constants:
-            slopes = _broadcast(constants["weight"], data.shape)
-            constants = {**constants, "weight": slopes}
-        return super().bind(name, arguments, operands, results, constants)
+            constants["weight"] = _broadcast(constants["weight"], shape)
+        return replace(call, operands={**call.operands, "weight": weight}, constants=constants)
 
     def reference(self, call: Call) -> Reference:
         """Multiply where negative, exactly, and cast."""

@@ -35,7 +35,7 @@ class Add(Binary, Commutative, Rewritten, Summing):
         return [_combined(self.operation, first, scaled)]
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        return [(dict.fromkeys(call.streams, 1), 1)]
+        return [(dict.fromkeys(call.operands, 1), 1)]
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         return first + second

@@ -17,8 +17,7 @@ from torch import Tensor
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Elementwise
@@ -36,20 +35,14 @@ class Div(Operator, Elementwise, Rewritten):
         "aten.true_divide.Tensor",
     )
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Take a constant divisor of one element for an attribute."""
-        divisor = constants.get("data_in_1")
-        if divisor is None or divisor.numel() != 1 or "data_in_0" in constants:
-            return super().bind(name, arguments, operands, results, constants)
-        known = {**arguments, "divisor": float(divisor)}
-        return Call(name, self, {"data_in_0": operands["data_in_0"]}, results, {}, known)
+        divisor = call.constants.get("data_in_1")
+        if divisor is None or divisor.numel() != 1 or "data_in_0" in call.constants:
+            return call
+        known = {**call.attributes, "divisor": float(divisor)}
+        operands = {"data_in_0": call.operands["data_in_0"]}
+        return replace(call, operands=operands, constants={}, attributes=known)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Multiply with what is not a power of two."""

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._numbers import Multiplying
 from mase_hw.ops._rewriting import Borrowed, Commutative, Foldable
 from mase_hw.ops._weighting import Gained
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Mul(Binary, Commutative, Borrowed, Foldable):
+class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying):
     """Product of two tensors, `y = a * b`, exact and rounded once."""
 
     name = "mul"
@@ -22,6 +23,10 @@ class Mul(Binary, Commutative, Borrowed, Foldable):
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
         return first * second
+
+    def products(self, call: Call) -> int:
+        """One."""
+        return 1
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return the weights of a producer that takes a row of factors, and its biases."""

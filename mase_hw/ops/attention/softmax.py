@@ -14,6 +14,7 @@ with a scale before, which costs nothing, as it is in the table.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import torch
@@ -34,7 +35,6 @@ from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import (
     OPERAND_NAMES,
     Apply,
-    Attributes,
     Call,
     Example,
     Reference,
@@ -93,26 +93,15 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         rank = max(1, len(call.operands["data_in_0"].shape))
         return int(call.attributes["dim"]) % rank
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Take a constant mask, which has no number format, as an attribute."""
-        mask = constants.get("mask")
+        operands, constants = dict(call.operands), dict(call.constants)
+        mask = constants.pop("mask", None)
         if mask is None:
-            return super().bind(name, arguments, operands, results, constants)
-        return Call(
-            name,
-            self,
-            {key: spec for key, spec in operands.items() if key != "mask"},
-            results,
-            {key: value for key, value in constants.items() if key != "mask"},
-            {**arguments, "mask": mask.to(torch.bool)},
-        )
+            return call
+        del operands["mask"]
+        known = {**call.attributes, "mask": mask.to(torch.bool)}
+        return replace(call, operands=operands, constants=constants, attributes=known)
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """What is kept is a number without sign: zero, or not."""

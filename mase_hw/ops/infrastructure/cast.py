@@ -77,10 +77,14 @@ class Cast(Operator, Elementwise, Ordered):
                 return dict.fromkeys(("data_in_0", "data_out_0"), block_order(spec))
         return super().orders(call)
 
+    def multiplier_bits(self, call: Call) -> int:
+        """Return the bits of the multiplier of a real scale; as many as a layer's when 0."""
+        return 0
+
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes of the result's format."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
-        return scaled.cast_reference(given, result)
+        return scaled.cast_reference(given, result, self.multiplier_bits(call))
 
     def hardware(self, call: Call) -> Netlist:
         """Return one decoder and one encoder for each lane or block."""
@@ -90,7 +94,8 @@ class Cast(Operator, Elementwise, Ordered):
         for name, spec in (("data_in_0", data), ("data_out_0", result)):
             if is_block(spec):
                 check_tiles(call.name, name, spec)
-        multiplier = scaled.cast_multiplier(data.quantized, result.quantized).values()
+        bits = self.multiplier_bits(call)
+        multiplier = scaled.cast_multiplier(data.quantized, result.quantized, bits).values()
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=result.beats))
 
     def operations(self, call: Call) -> int:

@@ -18,17 +18,19 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.requantize import scales
+from mase_hw.arithmetic.requantize import cast_reference, scales
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Reference, example_values
+from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
 from mase_hw.ops._library import define_numbered
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
 # Codes that are tried one by one.
 MOST_BITS = 12
+# Bits of a multiplier beyond those of a layer's.
+TRIED_BITS = range(20, 33, 2)
 ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_even": torch.round,
     "nearest_up": lambda values: torch.floor(values + 0.5),
@@ -132,7 +134,16 @@ class FakeQuantize(Cast, Numeric):
                 f"rounded by {given['rounding']}, are no format; allowed are all codes of 2 to 32 "
                 "bits, or all but the least, rounded to the nearest"
             ]
-        return super().problems(call) or _misses(call, self.reference(call))
+        found = super().problems(call)
+        missed = 0 if found else _missed(call, self.multiplier_bits(call))
+        if missed:
+            given, result = call.operands["data_in_0"].quantized, call.result.quantized
+            found.append(f"{missed} codes of {given} would become others than those of {result}")
+        return found
+
+    def multiplier_bits(self, call: Call) -> int:
+        """Return the fewest with which every code becomes that of the exact quotient."""
+        return call.once("bits of the quotient", lambda: _fewest_bits(call))
 
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
@@ -146,13 +157,18 @@ class FakeQuantize(Cast, Numeric):
         return [(module, (example_values(3, 11),))]
 
 
-def _misses(call: Call, reference: Reference) -> list[str]:
-    """Return where codes of integers are not those of the exact quotient of both scales."""
+def _fewest_bits(call: Call) -> int:
+    """Return the bits of a multiplier that misses no code; 0, as of a layer, where none has."""
+    return next((bits for bits in (0, *TRIED_BITS) if not _missed(call, bits)), 0)
+
+
+def _missed(call: Call, bits: int) -> int:
+    """Return how many codes of integers are not those of the exact quotient of both scales."""
     given, result = call.operands["data_in_0"].quantized, call.result.quantized
     if not isinstance(given, ScaledInteger | Fixed) or given.width > MOST_BITS:
-        return []
+        return 0
     if not isinstance(result, ScaledInteger | Fixed):
-        return []
+        return 0
     ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
     codes = torch.arange(ends[0], ends[1] + 1)
     point, rounding = 0, _EXACTLY[getattr(result, "rounding", "nearest_even")]
@@ -162,8 +178,7 @@ def _misses(call: Call, reference: Reference) -> list[str]:
     steps = given.significands(codes)[0].tolist()
     low, high = result.encode(torch.tensor([-math.inf, math.inf])).tolist()
     wanted = [min(max(rounding(ratio * step) + point, low), high) for step in steps]
-    missed = int((reference(codes) != torch.tensor(wanted)).sum())
-    return [f"{missed} codes of {given} would become others than those of {result}"] * bool(missed)
+    return int((cast_reference(given, result, bits)(codes) != torch.tensor(wanted)).sum())
 
 
 def format_of(given: Attributes, axis: int | None = None) -> Format | None:

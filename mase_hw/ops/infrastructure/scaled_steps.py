@@ -118,9 +118,18 @@ class ScaledSteps(Operator, Numeric):
     @staticmethod
     def _factor(call: Call) -> tuple[int, int]:
         """Return multiplier and shift of an operand's scale; 1 for the same one, or back."""
-        given = call.operands["data_in_0"].quantized
-        ratio = given.real_scale / Fraction(float(call.attributes["scale"]))
-        if call.attributes["back"] or ratio == 1:
+        if call.attributes["back"]:
             return 1, 0
-        bits = int(call.attributes.get("bits", 0)) or scaled.multiplier_bits(given)
-        return scaled.dyadic(ratio, bits)
+        bits = int(call.attributes.get("bits", 0))
+        return _quotient(call.operands["data_in_0"].quantized, call.attributes["scale"], bits)
+
+
+def _quotient(number: Format, scale: float, bits: int) -> tuple[int, int]:
+    ratio = number.real_scale / Fraction(float(scale))
+    return (1, 0) if ratio == 1 else scaled.dyadic(ratio, bits or scaled.multiplier_bits(number))
+
+
+def factor_of(number: Format, scale: float, bits: int) -> Fraction:
+    """Return what steps of a format are in steps of a scale, rounded to so many bits."""
+    factor, shift = _quotient(number, scale, bits)
+    return factor * Fraction(2) ** -shift

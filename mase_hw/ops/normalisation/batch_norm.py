@@ -8,6 +8,7 @@ Folded into the layer before it where that is linear.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -40,22 +41,16 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         "running_var": "variance",
     }
 
-    def bind(
-        self,
-        name: str,
-        arguments: Attributes,
-        operands: Mapping[str, TensorSpec],
-        results: Mapping[str, TensorSpec],
-        constants: Mapping[str, Tensor],
-    ) -> Call:
+    def bind(self, call: Call) -> Call:
         """Reduce the four statistics to a scale and a shift.
 
         Raises:
             UnsupportedError: when they are not constant.
         """
+        operands, constants = call.operands, call.constants
         data = operands["data_in_0"]
         rank = len(data.shape)
-        if arguments.get("training") or not {"mean", "variance"} <= set(operands):
+        if call.attributes.get("training") or not {"mean", "variance"} <= set(operands):
             raise UnsupportedError(
                 "batch_norm takes mean and variance of the batch, which are not known before the "
                 "data are: give the layer running statistics (track_running_stats=True)"
@@ -67,7 +62,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
             )
         folded = {
             key: value.reshape(1, -1, *[1] * (rank - 2))
-            for key, value in self.prepare(constants, arguments).items()
+            for key, value in self.prepare(constants, call.attributes).items()
         }
         specs = {
             key: TensorSpec(
@@ -75,7 +70,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
             )
             for key, value in folded.items()
         }
-        return Call(name, self, {"data_in_0": data, **specs}, results, folded, arguments)
+        return replace(call, operands={"data_in_0": data, **specs}, constants=folded)
 
     def prepare(self, constants: Mapping[str, Tensor], arguments: Attributes) -> dict[str, Tensor]:
         """Return the scale and the shift of every channel."""

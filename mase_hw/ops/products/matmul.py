@@ -17,7 +17,7 @@ from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._numbers import Exact
+from mase_hw.ops._numbers import Exact, Multiplying
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
@@ -26,7 +26,7 @@ from mase_hw.ops.products._stream_product import StreamProduct
 _aten = torch.ops.aten
 
 
-class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
+class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing):
     """`y = a b`."""
 
     name = "matmul"
@@ -68,6 +68,10 @@ class Matmul(Operator, Exact, Rewritten, Ordered, Tiled, Growing):
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         return StreamProduct(call).exact_result()
+
+    def products(self, call: Call) -> int:
+        """As many as a row has elements."""
+        return StreamProduct(call).terms
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Rows as they are offered; the second operand, where what meets them comes together."""

@@ -9,12 +9,13 @@ arXiv:2104.08378).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw._checks import check_share
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -22,7 +23,7 @@ from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Weighted, operator_for
-from mase_hw.passes._pass import Result, graph_pass
+from mase_hw.passes._pass import Result, graph_pass, worded_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.registry import nearest
@@ -33,15 +34,60 @@ SCOPES = ("local", "global")
 OPERAND = "weight"
 
 
-def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | None = None) -> Result:
+def own_words(given: Mapping[str, object]) -> Mapping[str, object]:
+    """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
+
+    Raises:
+        ConfigError: for tables of weights and activations, which are passes of their own.
+    """
+    for table, name in (
+        ("weight", "prune_transform_pass"),
+        ("activation", "prune_activations_transform_pass"),
+    ):
+        if isinstance(given.get(table), Mapping):
+            raise ConfigError(f"pruning has no table {table!r}: give what it holds to {name}")
+    found = {"criterion" if key == "method" else key: value for key, value in given.items()}
+    criterion = found.get("criterion")
+    if isinstance(criterion, str):
+        found["criterion"] = criterion.removesuffix("-norm").removesuffix("_norm")
+    return found
+
+
+def check_pruning(criterion: str, scope: str, sparsity: object) -> float:
+    """Return the sparsity.
+
+    Raises:
+        ConfigError: for a word that is none, or a sparsity out of range.
+    """
+    for key, word, legal in (("criterion", criterion, CRITERIA), ("scope", scope, SCOPES)):
+        if word not in legal:
+            raise ConfigError(f"pruning: {key} is {word!r}; {nearest(str(word), legal)}")
+    return check_share("pruning: sparsity", sparsity)
+
+
+@worded_pass(own_words)
+def prune_transform_pass(
+    mg: MaseGraph,
+    *,
+    sparsity: float | None = None,
+    criterion: str = "l1",
+    scope: str = "local",
+    n: int | None = None,
+    m: int | None = None,
+    seed: int = 0,
+    nodes: Sequence[str] | None = None,
+) -> Result:
     """Set a share of the weights to zero.
 
     Args:
         mg: the graph.
-        pass_args: `sparsity` in [0, 1), or `n` and `m`; `criterion` (`l1`, or `random` with
-            `seed`), for which `method` (`l1-norm`) is another word; `scope` (`local`, `global`);
-            `nodes`, the names to prune, every node with a weight of two dimensions or more when
-            not given.
+        sparsity: in [0, 1), unless `n` and `m` are given.
+        criterion: `l1` or `random`; `method` (`l1-norm`) is another word for it.
+        scope: `local` or `global`.
+        n: how many of every `m` stay.
+        m: see `n`.
+        seed: of chance.
+        nodes: names to prune, every node with a weight of two dimensions or more when not given.
 
     Returns:
         A new graph, and `report_sparsity_analysis_pass`'s report.
@@ -49,36 +95,48 @@ def prune_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | None =
     Raises:
         ConfigError: for an argument that is not legal, or a name that matches no node.
     """
-    given = own_words(pass_args or {})
-    check_pruning(given, ARGUMENTS)
+    count = _count(n, m, sparsity, scope)
+    share = check_pruning(criterion, scope, sparsity if count is None else 0.0)
     mg = with_layers(mg).copy()
-    weights = _selected(mg, given.get("nodes"))
-    generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
+    weights = _selected(mg, nodes)
+    generator = torch.Generator().manual_seed(seed)
     scores = {
         name: torch.rand(value.shape, generator=generator)
-        if given.get("criterion", "l1") == "random"
+        if criterion == "random"
         else value.detach().abs()
         for name, (_, value) in weights.items()
     }
     # What is pruned already stays so, and counts.
     scores = {name: score.where(weights[name][1] != 0, -1.0) for name, score in scores.items()}
-    if "n" in given:
-        masks = {name: _n_of_m(score, given["n"], given["m"]) for name, score in scores.items()}
-    elif given.get("scope", "local") == "global":
-        joined = best(torch.cat([score.flatten() for score in scores.values()]), given["sparsity"])
+    if count is not None:
+        masks = {name: _n_of_m(score, *count) for name, score in scores.items()}
+    elif scope == "global":
+        joined = best(torch.cat([score.flatten() for score in scores.values()]), share)
         parts = torch.split(joined, [score.numel() for score in scores.values()])
         masks = {
             name: part.reshape(score.shape)
             for (name, score), part in zip(scores.items(), parts, strict=True)
         }
     else:
-        masks = {name: best(score, given["sparsity"]) for name, score in scores.items()}
+        masks = {name: best(score, share) for name, score in scores.items()}
     with torch.no_grad():
         for name, (node, value) in weights.items():
             value.mul_(masks[name])
             update(node, pruned=True)
     hold_masks(mg)
-    return report_sparsity_analysis_pass(mg)
+    report: Result = report_sparsity_analysis_pass(mg)
+    return report
+
+
+def _count(n: object, m: object, sparsity: float | None, scope: str) -> tuple[int, int] | None:
+    """Return how many of how many stay; None where a share of all leaves."""
+    if n is None and m is None:
+        return None
+    if not isinstance(n, int) or not isinstance(m, int) or not 1 <= n <= m:
+        raise ConfigError(f"pruning: n of m is {n!r} of {m!r}; allowed: 1 <= n <= m")
+    if sparsity is not None or scope == "global":
+        raise ConfigError("pruning: n of m is local and sets the sparsity; give it alone")
+    return n, m
 
 
 @graph_pass
@@ -98,13 +156,13 @@ def report_sparsity_analysis_pass(mg: MaseGraph, *, data: Iterable[object] | Non
     zeros = sum(int((value == 0).sum()) for value in weights.values())
     elements = sum(value.numel() for value in weights.values())
     shares = {name: float((value == 0).double().mean()) for name, value in weights.items()}
-    info: dict[str, Any] = {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
+    info: Record = {"sparsity": zeros / elements if elements else 0.0, "nodes": shares}
     if data is not None:
         info["activations"] = _activations(mg, data)
     return mg, info
 
 
-def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
+def _activations(mg: MaseGraph, data: Iterable[object]) -> dict[str, float]:
     """Return the share of zeros in the result of every node on batches of data."""
     counts: dict[str, list[int]] = {}
 
@@ -122,45 +180,6 @@ def _activations(mg: MaseGraph, data: Any) -> dict[str, float]:
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
-def own_words(given: Mapping[str, object]) -> dict[str, Any]:
-    """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
-
-    Raises:
-        ConfigError: for tables of weights and activations, which are passes of their own.
-    """
-    for table, name in (
-        ("weight", "prune_transform_pass"),
-        ("activation", "prune_activations_transform_pass"),
-    ):
-        if isinstance(given.get(table), Mapping):
-            raise ConfigError(f"pruning has no table {table!r}: give what it holds to {name}")
-    found = {"criterion" if key == "method" else key: value for key, value in given.items()}
-    criterion = found.get("criterion")
-    if isinstance(criterion, str):
-        found["criterion"] = criterion.removesuffix("-norm").removesuffix("_norm")
-    return found
-
-
-def check_pruning(given: Mapping[str, Any], arguments: Sequence[str]) -> None:
-    """Raise ConfigError for an argument that is none of `arguments`, or out of range."""
-    for key in given:
-        if key not in arguments:
-            raise ConfigError(f"pruning has no {key!r}; {nearest(key, arguments)}")
-    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
-        if given.get(key, legal[0]) not in legal:
-            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
-    if "n" in given or "m" in given:
-        n, m = given.get("n"), given.get("m")
-        if not isinstance(n, int) or not isinstance(m, int) or not 1 <= n <= m:
-            raise ConfigError(f"pruning: n of m is {n!r} of {m!r}; allowed: 1 <= n <= m")
-        if "sparsity" in given or given.get("scope") == "global":
-            raise ConfigError("pruning: n of m is local and sets the sparsity; give it alone")
-        return
-    sparsity = given.get("sparsity")
-    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
-        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
-
-
 def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
     """Return every weight that is a parameter, and the node that reads it, by its user's name."""
     found = {}
@@ -176,7 +195,7 @@ def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
     return found
 
 
-def _selected(mg: MaseGraph, names: Any) -> dict[str, tuple[Node, nn.Parameter]]:
+def _selected(mg: MaseGraph, names: Sequence[str] | None) -> dict[str, tuple[Node, nn.Parameter]]:
     weights = prunable_weights(mg)
     for name in names or ():
         if name not in weights:

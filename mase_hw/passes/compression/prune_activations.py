@@ -9,8 +9,7 @@ quantise and become hardware like any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -24,28 +23,37 @@ from mase_hw.graph.rebuild import set_tensor
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.prune import best, check_pruning, own_words, prunable_weights
 from mase_hw.passes.formats.calibrate import observe
 from mase_hw.registry import nearest
 
-ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes", "data")
 RESULT = "data_out_0"
 SHRINK, MASK = "shrink", "mask"
 
 
+@worded_pass(own_words)
 def prune_activations_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+    mg: MaseGraph,
+    *,
+    sparsity: float | None = None,
+    criterion: str = "l1",
+    scope: str = "local",
+    seed: int = 0,
+    nodes: Sequence[str] | None = None,
+    data: Iterable[object] | None = None,
 ) -> Result:
     """Insert an operator that sets a share of the results of layers to zero.
 
     Args:
         mg: a graph with common metadata and without formats.
-        pass_args: `sparsity` in [0, 1); `criterion` (`l1`, or `random` with `seed`); `scope` of
-            thresholds (`local`, one a layer, or `global`, one for all); `nodes`, whose results,
-            all that a layer with weights reads when not given; `data`, batches from which
-            thresholds come, the example inputs when not given.
+        sparsity: in [0, 1).
+        criterion: `l1` or `random`.
+        scope: of thresholds: `local`, one a layer, or `global`, one for all.
+        seed: of chance.
+        nodes: whose results, all that a layer with weights reads when not given.
+        data: batches from which thresholds come, the example inputs when not given.
 
     Returns:
         A new graph, and `{"inserted": names}`. Nothing is inserted where the zeros that a layer
@@ -55,22 +63,21 @@ def prune_activations_transform_pass(
         ConfigError: for an argument that is not legal, or a name that matches no node.
         DataError: when the data is empty.
     """
-    given = {"sparsity": None, **own_words(pass_args or {})}
-    check_pruning(given, ARGUMENTS)
+    share = check_pruning(criterion, scope, sparsity)
     mg = mg.copy()
-    nodes = _selected(mg, given.get("nodes"))
-    if given.get("criterion", "l1") == "random":
-        generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
-        inserted = [_insert_mask(mg, node, given["sparsity"], generator) for node in nodes]
-    elif given.get("scope", "local") == "global":
-        sizes = [_sizes(mg, node, given) for node in nodes]
-        threshold = _quantile(torch.cat(sizes), given["sparsity"])
-        inserted = [_insert(mg, node, SHRINK, threshold) for node in nodes if threshold > 0]
+    chosen = _selected(mg, nodes)
+    if criterion == "random":
+        generator = torch.Generator().manual_seed(seed)
+        inserted = [_insert_mask(mg, node, share, generator) for node in chosen]
+    elif scope == "global":
+        sizes = [_sizes(mg, node, data) for node in chosen]
+        threshold = _quantile(torch.cat(sizes), share)
+        inserted = [_insert(mg, node, SHRINK, threshold) for node in chosen if threshold > 0]
     else:
         inserted = []
         # One after the other: what a layer gives depends on the zeros before it.
-        for node in nodes:
-            threshold = _quantile(_sizes(mg, node, given), given["sparsity"])
+        for node in chosen:
+            threshold = _quantile(_sizes(mg, node, data), share)
             if threshold > 0:
                 inserted.append(_insert(mg, node, SHRINK, threshold))
                 mg.recompile()
@@ -79,7 +86,7 @@ def prune_activations_transform_pass(
     return mg, {"inserted": [node.name for node in inserted]}
 
 
-def _selected(mg: MaseGraph, names: Any) -> list[Node]:
+def _selected(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
     known = {node.name: node for node in mg.nodes if node.op == "call_function"}
     if names is None:
         readers = [known[name] for name in prunable_weights(mg)]
@@ -94,9 +101,8 @@ def _selected(mg: MaseGraph, names: Any) -> list[Node]:
     return [known[name] for name in names]
 
 
-def _sizes(mg: MaseGraph, node: Node, given: Mapping[str, Any]) -> Tensor:
+def _sizes(mg: MaseGraph, node: Node, data: Iterable[object] | None) -> Tensor:
     """Return the magnitudes that a node gives on the data."""
-    data = given.get("data")
     seen = observe(mg, [mg.example_inputs] if data is None else data)
     return seen[node.name][RESULT].values.abs()
 

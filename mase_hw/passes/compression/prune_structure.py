@@ -15,37 +15,46 @@ import torch
 from torch import Tensor, nn
 from torch.fx import Node
 
+from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.passes._pass import Result
+from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import decompose_transform_pass, with_layers
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.compression._channels import Channels, cut_dim, find_channels
-from mase_hw.passes.compression.prune import CRITERIA, SCOPES, own_words
+from mase_hw.passes.compression.prune import check_pruning, own_words
 from mase_hw.registry import nearest
 
-ARGUMENTS = ("sparsity", "criterion", "scope", "seed", "nodes")
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
 SIZES = ("size", "shape", "normalized_shape")
 GROUPS = "groups"
 
 
+@worded_pass(own_words)
 def prune_structure_transform_pass(
-    mg: MaseGraph, pass_args: Mapping[str, object] | None = None
+    mg: MaseGraph,
+    *,
+    sparsity: float | None = None,
+    criterion: str = "l1",
+    scope: str = "local",
+    seed: int = 0,
+    nodes: Sequence[str] | None = None,
 ) -> Result:
     """Remove a share of the channels of every layer whose channels may leave.
 
     Args:
         mg: a graph without number formats.
-        pass_args: `sparsity` in [0, 1), the share of channels; `criterion` (`l1`, or `random` with
-            `seed`); `scope`: `local`, the share of every layer, or `global`, of all together,
-            scores in units of their layer's mean; `nodes`, the names of layers whose channels may
-            leave, all when not given. One channel of every layer stays.
+        sparsity: in [0, 1), the share of channels; one channel of every layer stays.
+        criterion: `l1` or `random`.
+        scope: `local`, the share of every layer, or `global`, of all together, scores in units of
+            their layer's mean.
+        seed: of chance.
+        nodes: names of layers whose channels may leave, all when not given.
 
     Returns:
         A new graph, and `channels`, (before, after) of every layer, and `parameters` likewise.
@@ -55,18 +64,22 @@ def prune_structure_transform_pass(
         MaseError: when the smaller graph does not compute what the old one does without the
             removed channels.
     """
-    given = own_words(pass_args or {})
-    _check(given)
+    share = check_pruning(criterion, scope, sparsity)
     if mg.is_quantized:
         raise ConfigError("pruning: channels leave before formats come; prune, then quantize")
     mg = _spelled_out(mg)
     channels = find_channels(mg)
-    groups = _selected(mg, channels, given.get("nodes"))
-    scores = _scores(mg, channels, groups, given)
-    removed = _chosen(channels, groups, scores, given)
+    groups = _selected(mg, channels, nodes)
+    if criterion == "random":
+        generator = torch.Generator().manual_seed(seed)
+        chances = torch.rand(len(groups), generator=generator).tolist()
+        scores = dict(zip(groups, chances, strict=True))
+    else:
+        scores = _scores(mg, channels, groups, scope)
+    removed = _chosen(channels, groups, scores, share, scope)
     expected = _without(mg, channels, removed)
     before = _sizes(mg, channels, groups, set())
-    info: dict[str, Any] = {
+    info: Record = {
         "channels": {
             name: [count, after]
             for (name, count), after in zip(
@@ -102,18 +115,6 @@ def _computes(mg: MaseGraph, expected: object) -> bool:
         return False
 
 
-def _check(given: Mapping[str, Any]) -> None:
-    for key in given:
-        if key not in ARGUMENTS:
-            raise ConfigError(f"structured pruning has no {key!r}; {nearest(key, ARGUMENTS)}")
-    for key, legal in (("criterion", CRITERIA), ("scope", SCOPES)):
-        if given.get(key, legal[0]) not in legal:
-            raise ConfigError(f"pruning: {key} is {given[key]!r}; {nearest(given[key], legal)}")
-    sparsity = given.get("sparsity")
-    if not isinstance(sparsity, int | float) or not 0 <= sparsity < 1:
-        raise ConfigError(f"pruning: sparsity is {sparsity!r}; allowed: from 0 to below 1")
-
-
 def _selected(
     mg: MaseGraph, channels: Channels, names: Sequence[str] | None
 ) -> dict[int, list[int]]:
@@ -139,18 +140,16 @@ def _selected(
 
 
 def _scores(
-    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], given: Mapping[str, Any]
+    mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], scope: str
 ) -> dict[int, float]:
-    if given.get("criterion", "l1") == "random":
-        generator = torch.Generator().manual_seed(int(given.get("seed", 0)))
-        return dict(zip(groups, torch.rand(len(groups), generator=generator).tolist(), strict=True))
+    """Return the mean magnitude of the weights that make the channels of each group."""
     means: dict[int, float] = {}
     for item in channels.slices:
         if item.begins:
             weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
             for channel in torch.unique(item.channels).tolist():
                 means[channel] = float(weight[item.channels == channel].mean())
-    if given.get("scope", "local") == "global":
+    if scope == "global":
         layers = defaultdict(list)
         for channel, mean in means.items():
             layers[channels.roots[channel][0]].append(mean)
@@ -168,13 +167,14 @@ def _chosen(
     channels: Channels,
     groups: Mapping[int, list[int]],
     scores: Mapping[int, float],
-    given: Mapping[str, Any],
+    sparsity: float,
+    scope: str,
 ) -> set[int]:
     """Return the channels that leave; every layer keeps one."""
-    families: dict[Any, list[int]] = defaultdict(list)
+    families: dict[frozenset[Node] | None, list[int]] = defaultdict(list)
     for key, group in groups.items():
         layers = frozenset(channels.roots[channel][0] for channel in group)
-        families[None if given.get("scope", "local") == "global" else layers].append(key)
+        families[None if scope == "global" else layers].append(key)
     holding: dict[int, list[int]] = defaultdict(list)
     for number, part in enumerate(channels.parts):
         for channel in part:
@@ -182,7 +182,7 @@ def _chosen(
     remaining = [len({channels.find(item) for item in part}) for part in channels.parts]
     removed: set[int] = set()
     for keys in families.values():
-        count = round(given["sparsity"] * len(keys))
+        count = round(sparsity * len(keys))
         for key in sorted(keys, key=lambda item: (scores[item], item)):
             parts = set(holding[key])
             if count and all(remaining[number] > 1 for number in parts):
@@ -214,7 +214,7 @@ def _gone(labels: Tensor, removed: set[int]) -> Tensor:
     return torch.isin(labels, torch.tensor(sorted(removed), dtype=torch.int64))
 
 
-def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> Any:
+def _without(mg: MaseGraph, channels: Channels, removed: set[int]) -> object:
     """Return the graph's outputs with the removed channels cut off from what they feed."""
     cut = mg.copy()
     nodes = {node.name: node for node in cut.nodes}

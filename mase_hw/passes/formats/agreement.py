@@ -7,7 +7,6 @@ import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -75,7 +74,7 @@ class FirstExamples:
         self._mg, self._data = mg, batches_of(data)
         self.batches: list[object] = []
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         left = MAX_EXAMPLES
         for batch in self._data:
             if left > 0:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
+from itertools import product
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,7 +21,8 @@ from mase_hw.arithmetic.carriers import (
     exact_float,
     fixed_of,
 )
-from mase_hw.arithmetic.exact_requantize import Part, exact_step_bits
+from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
+from mase_hw.arithmetic.requantize import scales as step_sizes
 from mase_hw.errors import FormatError
 from mase_hw.formats import (
     DEFAULT_FORMAT,
@@ -38,6 +42,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Call,
     Exact,
+    Multiplying,
     Numeric,
     Operator,
     Prepared,
@@ -47,6 +52,7 @@ from mase_hw.ops import (
     operator_for_role,
     operators,
 )
+from mase_hw.ops.infrastructure.scaled_steps import factor_of
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
@@ -55,6 +61,7 @@ from mase_hw.passes.formats.quantize import observed_range
 ORDER, STEPS = "order", "steps"
 # Bits of a quotient of scales that are tried.
 FEWEST_BITS, MOST_STEP_BITS = 18, 40
+FACTORS = 2
 
 
 @graph_pass
@@ -126,6 +133,7 @@ def _turned(node: Node) -> Format | None:
 
 
 Arguments = tuple[float | list[int], ...]
+Stored = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -138,9 +146,9 @@ class _Plan:
         role: of what stands before operands, and before results are what was asked for; None where
             casts do.
         taken: the format that it takes, by operand; what it gives behind the result.
-        there: its other arguments, before operands.
+        there: its other arguments, before each operand.
         back: its other arguments, behind the result.
-        rounded: what constants are rounded to before.
+        rounded: from constants to what is stored in their place.
     """
 
     operands: Mapping[str, Format]
@@ -148,9 +156,9 @@ class _Plan:
     role: str | None = None
     taken: Mapping[str, Format] = field(default_factory=dict)
     given: Format | None = None
-    there: Arguments = ()
+    there: Mapping[str, Arguments] = field(default_factory=dict)
     back: Arguments = ()
-    rounded: Mapping[str, Format] = field(default_factory=dict)
+    rounded: Mapping[str, Stored] = field(default_factory=dict)
 
     def carry(self, mg: MaseGraph, node: Node) -> None:
         """Give a node these formats, and insert what stands before and behind it."""
@@ -162,13 +170,16 @@ class _Plan:
         }
         last, result = node, asked.with_format(self.result)
         update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
-        for name, number in self.rounded.items():
-            _round_constant(mg, node, name, number)
+        for name, stored in self.rounded.items():
+            _store_constant(mg, node, name, stored)
         if self.role is not None:
             # One stream may be several operands.
-            for producer, name in {item: name for name, item in stream_operands(node)}.items():
+            producers = {item: name for name, item in stream_operands(node) if name in self.taken}
+            for producer, name in producers.items():
                 taken = operands[name].with_format(self.taken[name])
-                made = insert_after(mg, producer, self.role, taken, operands[name], self.there)
+                made = insert_after(
+                    mg, producer, self.role, taken, operands[name], self.there[name]
+                )
                 node.replace_input_with(producer, made)
             if self.given is not None:
                 given, result = result, asked.with_format(self.given)
@@ -177,11 +188,10 @@ class _Plan:
             _behind(mg, last, ROLE, result, asked, ())
 
 
-def _round_constant(mg: MaseGraph, node: Node, name: str, number: Format) -> None:
-    """Give a node a constant operand as a format rounds it."""
+def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
+    """Give a node what a function makes of a constant operand."""
     given = dict(tensor_arguments(node, _operator(node).operand_names))[name]
-    values = mg.call(node).constants[name]
-    stored = number.decode(number.encode(values))
+    stored = function(mg.call(node).constants[name])
     if not isinstance(given, Node):
         arguments = dict(zip(node.target._schema.arguments, node.args, strict=False))  # type: ignore[union-attr]
         names = _operator(node).operand_names
@@ -191,11 +201,21 @@ def _round_constant(mg: MaseGraph, node: Node, name: str, number: Format) -> Non
         )
         return
     target = unique_name(f"{node.name}_{name}_rounded", [item.name for item in mg.nodes])
-    set_tensor(mg.model, target, stored.to(mg.constant(given).dtype))
+    set_tensor(mg.model, target, stored)
     with mg.fx_graph.inserting_before(node):
         read = mg.fx_graph.create_node("get_attr", target, name=target)
     read.meta["mase"] = metadata(given)
     node.replace_input_with(given, read)
+
+
+def _nearest(number: Format, values: Tensor) -> Tensor:
+    """Return values as a format rounds them."""
+    return number.decode(number.encode(values)).to(values.dtype)
+
+
+def _times(number: Format, factor: float, values: Tensor) -> Tensor:
+    """Return steps of a format, times a factor, in single precision."""
+    return (number.significands(number.encode(values))[0].double() * factor).float()
 
 
 def _behind(
@@ -230,7 +250,7 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     if not operator.problems(call):
         return None
     steps = partial(_in_steps, exact=metadata(node).exact)
-    for find in (_ordered, _as_floats, steps, _exact):
+    for find in (_ordered, _as_floats, steps, _products, _exact):
         found = find(operator, call)
         if found is not None and not operator.problems(_with(call, found)):
             return found
@@ -254,7 +274,7 @@ def _ordered(operator: Operator, call: Call) -> _Plan | None:
         ORDER,
         dict.fromkeys(call.streams, number),
         None if own else number,
-        (*shape, False),
+        dict.fromkeys(call.streams, (*shape, False)),
         (*shape, True),
     )
 
@@ -267,7 +287,9 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
         return None
     if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
         return None
-    rounded = {name: call.operands[name].quantized for name in call.constants}
+    rounded: dict[str, Stored] = {
+        name: partial(_nearest, call.operands[name].quantized) for name in call.constants
+    }
     return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
 
 
@@ -279,30 +301,84 @@ def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
         call: its call.
         exact: whether results must be the codes of the exact numbers.
     """
-    own, steps = Numeric.of(operator).result_format(call), operator_for_role(STEPS)
-    tensors = [*call.streams.values(), *(() if own else (call.result,))]
+    own = Numeric.of(operator).result_format(call)
+    tensors = [*call.operands.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
-    if not Exact.of(operator).homogeneous or call.constants or not all(map(_has_scale, numbers)):
+    if not Exact.of(operator).homogeneous or not all(map(_has_scale, numbers)):
+        return None
+    if call.constants and not isinstance(operator, Summing):
         return None
     scale = float(numbers[-1].real_scale)
     bits = _proved_bits(operator, call) if exact else 0
     if bits is None:
         return None
-    operands: dict[str, Format] = {}
-    for name, spec in call.streams.items():
-        said = {"scale": scale, "back": False, "bits": bits}
-        given = Call("", steps, {"data_in_0": spec}, {}, {}, said)
-        found = Numeric.of(steps).result_format(given)
+    return _stepped(operator, call, dict.fromkeys(call.operands, scale), bits, own)
+
+
+def _stepped(
+    operator: Operator, call: Call, scales: Mapping[str, float], bits: int, own: Format | None
+) -> _Plan | None:
+    """Return how an operator computes with steps of such scales, and gives steps of its result's.
+
+    Args:
+        operator: what computes.
+        call: its call.
+        scales: by operand; others are in fixed point as they are.
+        bits: of the quotients of scales.
+        own: format of results that are no steps.
+    """
+    operands = dict[str, Format]()
+    there, rounded = dict[str, Arguments](), dict[str, Stored]()
+    for name, spec in call.operands.items():
+        if name not in scales:
+            continue
+        found = _in_steps_of(spec, scales[name], bits)
         if found is None:
             return None
-        operands[name] = found
+        operands[name], there[name] = found, (scales[name], False, bits)
+        if name in call.constants:
+            factor = float(spec.quantized.real_scale / Fraction(scales[name]))
+            rounded[name] = partial(_times, spec.quantized, factor)
     # Halves of a step have one fraction bit.
     result = own or Exact.of(operator).exact_result(_taking(call, operands), 1)
     if result is None:
         return None
-    taken = {name: spec.quantized for name, spec in call.streams.items()}
-    behind = None if own else call.result.quantized
-    return _Plan(operands, result, STEPS, taken, behind, (scale, False, bits), (scale, True))
+    taken = {name: call.operands[name].quantized for name in scales if name in call.streams}
+    asked = call.result.quantized
+    behind = asked if own is None and _has_scale(asked) else None
+    last = (float(asked.real_scale), True) if behind else ()
+    return _Plan(operands, result, STEPS, taken, behind, there, last, rounded)
+
+
+def _products(operator: Operator, call: Call) -> _Plan | None:
+    """Return how an operator multiplies steps, of which one operand's hold the quotient of scales.
+
+    The steps of the other one are its own. The quotient has so many bits that every sum of products
+    gets the code of the exact number.
+    """
+    if not isinstance(operator, Multiplying) or len(call.operands) != FACTORS:
+        return None
+    numbers = {name: spec.quantized for name, spec in call.operands.items()}
+    # A stream of integers with a scale is first; a constant is last.
+    first, second = sorted(
+        numbers, key=lambda name: (name in call.constants, not _has_scale(numbers[name]))
+    )
+    given, other, result = numbers[first], numbers[second], call.result.quantized
+    known = all(_is_fixed(item) or _has_scale(item) for item in (other, result))
+    if not _has_scale(given) or not known or first in call.constants:
+        return None
+    scales = {first: float(result.real_scale / other.real_scale), second: float(other.real_scale)}
+    if _is_fixed(other):
+        del scales[second]
+    ends = [_range_of(call.operands[name].quantized, 1) for name in call.operands]
+    sums = [a * b * operator.products(call) for a, b in product(*ends)]
+    units = step_sizes(other)[0] / step_sizes(result)[0]
+    exact = Part(step_sizes(given)[0] * units, min(sums), max(sums))
+    rest = units * result.real_scale / other.real_scale
+    for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
+        if same_steps(exact, factor_of(given, scales[first], bits) * rest, result):
+            return _stepped(operator, call, scales, bits, None)
+    return None
 
 
 def _proved_bits(operator: Operator, call: Call) -> int | None:
@@ -312,16 +388,18 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
     """
     result = call.result.quantized
     ratios = {
-        name: spec.quantized.real_scale / result.real_scale for name, spec in call.streams.items()
+        name: spec.quantized.real_scale / result.real_scale for name, spec in call.operands.items()
     }
     if set(ratios.values()) == {1}:
         return 0
     if not isinstance(operator, Summing):
         return None
     found = FEWEST_BITS
+    if call.constants:
+        return _bits_beside_constant(operator, call, ratios)
     for counts, divisor in operator.added(call):
         parts = [
-            Part(ratios[name], *_range_of(call.streams[name].quantized, count))
+            Part(ratios[name], *_range_of(call.operands[name].quantized, count))
             for name, count in counts.items()
         ]
         bits = exact_step_bits(parts, divisor, result, found, MOST_STEP_BITS)
@@ -331,11 +409,44 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
     return found
 
 
+def _bits_beside_constant(
+    operator: Summing, call: Call, ratios: Mapping[str, Fraction]
+) -> int | None:
+    """Return the bits of the quotient of a stream's scale, beside what stands for a constant."""
+    ((constant, values),), ((stream, spec),) = call.constants.items(), call.streams.items()
+    ((counts, _),), result = operator.added(call), call.result.quantized
+    number, ratio = call.operands[constant].quantized, ratios[constant]
+    wholes = number.significands(number.encode(values))[0].unique()
+    offsets = [counts[constant] * ratio * whole for whole in wholes.tolist()]
+    sums = Part(ratios[stream], *_range_of(spec.quantized, 1))
+    sign, scale = counts[stream], float(result.real_scale)
+    for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
+        held = _in_steps_of(call.operands[constant], scale, bits)
+        if held is None or sign < 0:
+            return None
+        reals = held.decode(held.encode((wholes.double() * float(ratio)).float()))
+        stored = [counts[constant] * Fraction(real) for real in reals.tolist()]
+        if same_steps(sums, dyadic_near(sums.ratio, bits), result, offsets, stored):
+            return bits
+    return None
+
+
+def _in_steps_of(spec: TensorSpec, scale: float, bits: int) -> Format | None:
+    """Return the format of a tensor in steps of a scale."""
+    steps = operator_for_role(STEPS)
+    said: dict[str, Any] = {"scale": scale, "back": False, "bits": bits}
+    return Numeric.of(steps).result_format(Call("", steps, {"data_in_0": spec}, {}, {}, said))
+
+
 def _range_of(number: Format, count: int) -> tuple[int, int]:
     """Return the least and the largest sum of so many steps from zero; less than 0 subtracts."""
     ends = number.encode(torch.tensor([-math.inf, math.inf]))
     low, high = (number.significands(ends)[0] * count).tolist()
     return min(low, high), max(low, high)
+
+
+def _is_fixed(number: Format) -> bool:
+    return family_of(type(number)) in FIXED_POINT
 
 
 def _has_scale(number: Format) -> bool:
@@ -350,14 +461,14 @@ def _has_scale(number: Format) -> bool:
 def _exact(operator: Operator, call: Call) -> _Plan | None:
     """Return how an operator computes in fixed point."""
     operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
-    rounded = dict[str, Format]()
+    rounded = dict[str, Stored]()
     for name, values in call.constants.items():
         number = call.operands[name].quantized
         if family_of(type(number)) in FIXED_POINT:
             continue
         if isinstance(operator, Prepared) or not _fits(number, values):
             return None
-        operands[name], rounded[name] = exact_fixed_of(number, values), number
+        operands[name], rounded[name] = exact_fixed_of(number, values), partial(_nearest, number)
     if None in operands.values():
         return None
     found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch.fx import Node
 
+from mase_hw._aten import overload
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import Format
+from mase_hw.formats import SCALED, Format, names_in
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Elementwise, Numeric, Operator, carried, operators
+from mase_hw.ops import Elementwise, Multiplying, Numeric, Operator, Selecting, carried, operators
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
@@ -53,7 +53,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     for node in mg.nodes:
         if node.op == "call_function" and not is_rounding(node) and _absorbs(node):
             number = _asked(node)
-            if number is not None:
+            if number is not None and _may_give(node, number):
                 formats[node] = number
     for node in formats:
         update(node, exact=True)
@@ -75,7 +75,7 @@ def _hoist(mg: MaseGraph) -> bool:
             node.replace_all_uses_with(producer)
             erase_node(mg, node)
             return True
-        if producer.op != "call_function" or not _commutes(producer):
+        if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
             continue
         number = _asked(producer)
         if number is None:
@@ -93,7 +93,7 @@ def _hoist(mg: MaseGraph) -> bool:
 
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
     """Round every stream that a node takes, as its result is."""
-    target: Any = rounding.target
+    target = overload(rounding.target)
     for producer in {item: None for _, item in stream_operands(node)}:
         name = unique_name(f"{producer.name}_rounded", [item.name for item in mg.nodes])
         with mg.fx_graph.inserting_before(node):
@@ -132,9 +132,26 @@ def _commutes(node: Node) -> bool:
     return common(node).operator is not None and Numeric.of(_operator(node)).keeps_format
 
 
+def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
+    """Return whether a node keeps formats, or chooses between elements of several streams."""
+    if common(node).operator is None or _commutes(node):
+        return common(node).operator is not None
+    operator = _operator(node)
+    if not isinstance(operator, Selecting) or mg.call(node).constants:
+        return False
+    return len(stream_operands(node)) > 1 and not Numeric.of(operator).result_format(mg.call(node))
+
+
 def _absorbs(node: Node) -> bool:
     """Return whether a node may round its result to what the model says."""
     return common(node).operator is not None and _operator(node).casts and not _commutes(node)
+
+
+def _may_give(node: Node, number: Format) -> bool:
+    """Return whether the result of what is approximated may have a format; else a cast gives it."""
+    operator = _operator(node)
+    known = {*operator.formats, *carried(operator)}
+    return number.name in known or not Numeric.of(operator).approximates
 
 
 def _asked(node: Node) -> Format | None:
@@ -169,23 +186,33 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         given = {name: known[item] for name, item in streams if item in known}
         if is_rounding(node):
             known[node] = _format(node)
-        elif Numeric.of(operator).keeps_format and len(given) == len(streams) and given:
+        elif _commutes_with_rounding(mg, node) and len(given) == len(streams) and given:
             if len({*given.values()}) == 1:
                 known[node] = next(iter(given.values()))
-            if not operator.casts or shares_format(node):
+            if _commutes(node) and (not operator.casts or shares_format(node)):
                 continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *carried(operator)}
+        if isinstance(operator, Multiplying) and result:
+            has |= set(names_in(SCALED))
         fits = given and all(number.name in has for number in given.values())
-        if given and not fits and not Numeric.of(operator).approximates:
+        # What is left in real numbers, before or behind, has formats of the configuration.
+        kept_exactly = len(given) == len(streams) and result
+        if kept_exactly and not fits and not Numeric.of(operator).approximates:
             wanted = next(iter(given.values()))
             raise UnsupportedError(
                 f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "
                 "hardware; what the model says of it cannot be kept exactly"
             )
-        declared = {**metadata(node).declared, **(given if fits else {}), **result}
+        own = {
+            name: number for name, number in metadata(node).declared.items()
+            if number.name in has or kept_exactly
+        }  # fmt: skip
+        declared = {**own, **(given if fits else {}), **result}
+        if declared != metadata(node).declared:
+            update(node, declared=declared)
         if declared:
-            update(node, declared=declared, exact=bool(fits) or metadata(node).exact)
+            update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
     return kept
 

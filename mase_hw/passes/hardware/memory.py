@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TypeVar, cast
 
 from mase_hw._checks import check_choice
 from mase_hw._kinds import Record, Table
@@ -17,6 +17,7 @@ PLACES = (ON_CHIP, EXTERNAL)
 STYLE = "style"
 # The same in a table of `parallelism`, where a search for the least resources writes it.
 NODE_STYLE = "memory_style"
+P = TypeVar("P")
 Memory = str | Table
 
 
@@ -73,7 +74,7 @@ def place_constants(
     return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
 
 
-def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
+def split_styles(parallelism: P, memory: Memory) -> tuple[P, Memory]:
     """Return a parallelism without the styles of memories that its nodes name, and a memory with.
 
     A style that the memory names itself stays.
@@ -95,7 +96,7 @@ def split_styles(parallelism: object, memory: Memory) -> tuple[Any, Memory]:
         named = dict(memory)
     for key, style in styles.items():
         named[key] = {STYLE: style, **named.get(key, {})}
-    return rest, named
+    return cast("P", rest), named
 
 
 def _style(what: str, value: object) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch.fx import Node
 
+from mase_hw._kinds import Argument
 from mase_hw.errors import EmissionError
 from mase_hw.graph.closed_loops import close_loop
 from mase_hw.graph.loops import ROLE, is_boundary, loops_of
@@ -311,11 +311,11 @@ def _elements(mg: MaseGraph, node: Node) -> int:
     return sum(mg.constant(item).numel() for item in node.all_input_nodes if item.op == "get_attr")
 
 
-def _kind(mg: MaseGraph, begin: Node, inside: Sequence[Node], node: Node) -> list[Any]:
+def _kind(mg: MaseGraph, begin: Node, inside: Sequence[Node], node: Node) -> list[object]:
     """Return what decides whether a node is like another one of another segment."""
     places = {begin: -1} | {item: number for number, item in enumerate(inside)}
 
-    def known(item: Node) -> Any:
+    def known(item: Node) -> Argument:
         if item.op == "get_attr":
             value = mg.constant(item)
             return "constant", tuple(value.shape), str(value.dtype)

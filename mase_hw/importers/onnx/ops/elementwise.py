@@ -25,10 +25,12 @@ def _unary(function: Callable[..., Tensor], **given: tuple[str, float]) -> Funct
     return compute
 
 
-def _binary(function: Callable[..., Any], sizes: Callable[..., Any] | None = None) -> Function:
+def _binary(
+    function: Callable[..., object], sizes: Callable[..., object] | None = None
+) -> Function:
     """Return a function of two tensors, or of sizes."""
 
-    def compute(node: NodeCall, a: Value, b: Value) -> Any:
+    def compute(node: NodeCall, a: Value, b: Value) -> object:
         if isinstance(a, Constant) and isinstance(b, Constant) and sizes is not None:
             return Constant(np.asarray(sizes(a.array, b.array)))
         return function(node.tensor(a), node.tensor(b))
@@ -36,11 +38,11 @@ def _binary(function: Callable[..., Any], sizes: Callable[..., Any] | None = Non
     return compute
 
 
-def _add(node: NodeCall, a: Value, b: Value) -> Any:
+def _add(node: NodeCall, a: Value, b: Value) -> object:
     return _of_sums(a, b, Sums.plus) or _SUM(node, a, b)
 
 
-def _mul(node: NodeCall, a: Value, b: Value) -> Any:
+def _mul(node: NodeCall, a: Value, b: Value) -> object:
     return _of_sums(a, b, Sums.times) or _PRODUCT(node, a, b)
 
 

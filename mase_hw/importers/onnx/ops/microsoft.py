@@ -6,6 +6,7 @@ Source: "Contrib Operators", onnxruntime, docs/ContribOperators.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -41,6 +42,12 @@ def _between(kind: str, count: int = 1) -> Function:
         return quantized(node, functions()["", kind](node, *reals), *given[GIVEN * count :])
 
     return function
+
+
+def _softmax(node: NodeCall, *given: Value) -> Codes:
+    (values,) = _reals(node, given[:GIVEN])
+    plain = replace(node, version=int(node.get("opset", node.version)))
+    return quantized(node, functions()["", "Softmax"](plain, values), *given[GIVEN:])
 
 
 def _concat(node: NodeCall, scale: Value, point: Value, *given: Value) -> Codes:
@@ -102,6 +109,7 @@ OPERATORS: dict[str, Function] = {
     "QLinearLeakyRelu": _between("LeakyRelu"),
     "QLinearMul": _between("Mul", 2),
     "QLinearSigmoid": _between("Sigmoid"),
+    "QLinearSoftmax": _softmax,
     "QuantizeLinear": quantized,
 }
 _DYNAMIC = "it finds a scale as it runs; quantise the model statically"

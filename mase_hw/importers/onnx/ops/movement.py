@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -185,10 +186,20 @@ def _tile(node: NodeCall, x: Tensor, repeats: Value) -> Tensor:
     return x.repeat(sizes(node.array(repeats, "repeats")))
 
 
-def _pad(node: NodeCall, x: Tensor, *given: Value) -> Tensor:
-    pads = node.setting("pads", (None, *given), 1)
+def _pad(node: NodeCall, x: Value, *given: Value) -> Value:
     fill = node.setting("value", (None, *given), 2, 0.0)
-    fill = fill[0] if isinstance(fill, list) else fill
+    fill = float(fill[0] if isinstance(fill, list) else fill)
+    if not isinstance(x, Codes):
+        return _padded(node, node.tensor(x), fill, *given)
+    if x.levels is None or len(x.levels.scale) > 1:
+        raise node.refuse("codes without one scale are padded; pad the reals")
+    # The fill is a code, too.
+    fill = (fill - x.levels.zero_point[0]) * x.levels.scale[0]
+    return replace(x, values=_padded(node, x.values, fill, *given))
+
+
+def _padded(node: NodeCall, x: Tensor, fill: float, *given: Value) -> Tensor:
+    pads = node.setting("pads", (None, *given), 1)
     rank, axes = x.dim(), None
     if len(given) > 2 and given[2] is not None:
         axes = [int(axis) % rank for axis in sizes(node.array(given[2], "axes"))]
@@ -203,7 +214,7 @@ def _pad(node: NodeCall, x: Tensor, *given: Value) -> Tensor:
     first = min(touched)
     listed = [side for axis in reversed(range(first, rank)) for side in sides.get(axis, (0, 0))]
     if mode == "constant":
-        return F.pad(x, listed, value=float(fill))
+        return F.pad(x, listed, value=fill)
     return F.pad(x, listed, mode=mode)
 
 
@@ -279,8 +290,15 @@ def _trilu(node: NodeCall, x: Value, k: Value = None) -> Tensor:
     return function(node.tensor(x), place)
 
 
-def _resize(node: NodeCall, x: Value, *given: Value) -> Tensor:
-    values = node.tensor(x)
+def _resize(node: NodeCall, x: Value, *given: Value) -> Value:
+    if isinstance(x, Codes):
+        if node.get("mode", "nearest") != "nearest":
+            raise node.refuse(f"mode {node.get('mode')!r} computes with codes; resize the reals")
+        return replace(x, values=_resized(node, x.values, *given))
+    return _resized(node, node.tensor(x), *given)
+
+
+def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
     if node.type == "Upsample" or len(given) == 1:
         scales, wanted = node.setting("scales", (None, *given), 1), None
     else:
@@ -334,7 +352,7 @@ OPERATORS: dict[str, Function] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "Identity": _identity,
-    "Pad": lambda node, x, *given: _pad(node, node.tensor(x), *given),
+    "Pad": _pad,
     "Range": _range,
     "Reshape": _moving(_reshape, _reshape_sizes),
     "Resize": _resize,

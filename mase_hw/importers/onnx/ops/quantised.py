@@ -154,7 +154,10 @@ def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
     back = np.rint(values.astype(np.float64) / scales).astype(np.int64) + points
     if not np.array_equal(back, array):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
-    return Constant(values, None, levels)
+    values, held = np.asarray(values), codes.tensor
+    if held is None:
+        return Constant(values, None, levels)
+    return Constant(values, torch.from_numpy(values).to(held.device), levels)
 
 
 def _shifted(
@@ -203,7 +206,8 @@ def real_bias(node: NodeCall, bias: Value, x_scale: Value, w_scale: Value) -> Te
     array = node.array(bias, "bias")
     units = tuple(float(item) for item in np.broadcast_to(unit.reshape(-1), (array.size,)))
     levels = Levels(units, (0,) * array.size, 0, *RANGES["int32"])
-    return node.tensor(decoded(node, Constant(array), levels))
+    held = bias.tensor if isinstance(bias, Constant) else None
+    return node.tensor(decoded(node, Constant(array, held), levels))
 
 
 def with_axis(node: NodeCall, axis: int) -> NodeCall:
@@ -274,7 +278,7 @@ def _sums(
             if any(map(operator.ne, scales, units)):
                 raise node.refuse("its factors have more than 53 bits together; give one factor")
         scale = Constant(np.array(scales))
-        held = real_values(with_axis(node, axis), weight, scale, points[1]).to(values.device)
+        held = real_values(with_axis(node, axis), weight, scale, points[1])
         if not biases:
             return layer(values, held, None)
         return layer(values, held, _real_biases(node, biases, units, count).to(values.device))
