@@ -322,6 +322,143 @@ void linear_rows(const float* values, const std::int8_t* codes, const std::uint8
     }
   }
 }
+
+// Registers of the widest vectors: sums of kTileRows rows of values with kTileOutputs of weights,
+// and those that are multiplied.
+#if defined(__AVX512F__)
+using Lanes = __m512;
+constexpr int kLanes = 16, kTileOutputs = 4, kTileRows = 6, kOutputsOfEight = 3;
+Lanes load_lanes(const float* values) { return _mm512_loadu_ps(values); }
+Lanes fused(Lanes left, Lanes right, Lanes sum) { return _mm512_fmadd_ps(left, right, sum); }
+float sum_of(Lanes lanes) { return _mm512_reduce_add_ps(lanes); }
+Lanes decode_lanes(const std::int8_t* codes, float scale) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(codes));
+  return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)), _mm512_set1_ps(scale));
+}
+#else
+using Lanes = __m256;
+constexpr int kLanes = 8, kTileOutputs = 3, kTileRows = 4, kOutputsOfEight = 1;
+Lanes load_lanes(const float* values) { return _mm256_loadu_ps(values); }
+Lanes fused(Lanes left, Lanes right, Lanes sum) { return _mm256_fmadd_ps(left, right, sum); }
+float sum_of(Lanes lanes) { return sum_lanes(lanes); }
+Lanes decode_lanes(const std::int8_t* codes, float scale) {
+  return decode8(codes, _mm256_set1_ps(scale));
+}
+#endif
+// Columns that are decoded at a time: a tile stays in the nearest caches.
+constexpr std::int64_t kTileColumns = 1024;
+// Fewer rows are bound by reading the weight.
+constexpr int kTiledRows = 4;
+
+// Add the products of kRows rows of values with a decoded tile to results of `outputs` columns.
+template <int kRows>
+void multiply_tile(const float* values, std::int64_t stride, const float* tile,
+                   std::int64_t columns, float* out, std::int64_t out_stride, int outputs) {
+  Lanes sums[kRows][kTileOutputs] = {};
+  std::int64_t at = 0;
+  for (; at + kLanes <= columns; at += kLanes) {
+    Lanes weight[kTileOutputs];
+    for (int output = 0; output < kTileOutputs; ++output) {
+      weight[output] = load_lanes(tile + output * kTileColumns + at);
+    }
+    for (int row = 0; row < kRows; ++row) {
+      const Lanes value = load_lanes(values + row * stride + at);
+      for (int output = 0; output < kTileOutputs; ++output) {
+        sums[row][output] = fused(value, weight[output], sums[row][output]);
+      }
+    }
+  }
+  for (int row = 0; row < kRows; ++row) {
+    for (int output = 0; output < outputs; ++output) {
+      float total = sum_of(sums[row][output]);
+      for (std::int64_t rest = at; rest < columns; ++rest) {
+        total += values[row * stride + rest] * tile[output * kTileColumns + rest];
+      }
+      out[row * out_stride + output] += total;
+    }
+  }
+}
+
+// Few rows: codes of whole blocks are decoded where they are multiplied.
+template <int kRows, int kOutputs>
+void linear_codes(const float* values, const std::int8_t* codes, const std::uint8_t* exponents,
+                  const float* bias, float* out, const Shape& weight, std::int64_t first,
+                  std::int64_t last) {
+  for (std::int64_t column = first; column < last; column += kOutputs) {
+    const int outputs = static_cast<int>(std::min<std::int64_t>(kOutputs, last - column));
+    // Of what is no output the last one is computed again.
+    std::int64_t own[kOutputs];
+    for (int output = 0; output < kOutputs; ++output) {
+      own[output] = column + std::min(output, outputs - 1);
+    }
+    Lanes sums[kRows][kOutputs] = {};
+    for (std::int64_t block = 0; block < weight.blocks(); ++block) {
+      float scales[kOutputs];
+      for (int output = 0; output < kOutputs; ++output) {
+        scales[output] = scale_of(exponents[own[output] * weight.blocks() + block]);
+      }
+      const std::int64_t start = block * weight.block;
+      for (std::int64_t at = start; at < start + weight.block; at += kLanes) {
+        Lanes decoded[kOutputs];
+        for (int output = 0; output < kOutputs; ++output) {
+          decoded[output] = decode_lanes(codes + own[output] * weight.columns + at, scales[output]);
+        }
+        for (int row = 0; row < kRows; ++row) {
+          const Lanes value = load_lanes(values + row * weight.columns + at);
+          for (int output = 0; output < kOutputs; ++output) {
+            sums[row][output] = fused(value, decoded[output], sums[row][output]);
+          }
+        }
+      }
+    }
+    for (int row = 0; row < kRows; ++row) {
+      for (int output = 0; output < outputs; ++output) {
+        const float total = sum_of(sums[row][output]);
+        out[row * weight.rows + column + output] = bias ? total + bias[column + output] : total;
+      }
+    }
+  }
+}
+
+// Each code is decoded once for all rows, a tile of outputs and columns at a time.
+void linear_tiles(const float* values, const std::int8_t* codes, const std::uint8_t* exponents,
+                  const float* bias, float* out, std::int64_t count, const Shape& weight,
+                  std::int64_t first, std::int64_t last) {
+  alignas(64) float tile[kTileOutputs * kTileColumns];
+  const std::int64_t step = std::max<std::int64_t>(1, kTileColumns / weight.block);
+  for (std::int64_t column = first; column < last; column += kTileOutputs) {
+    const int outputs = static_cast<int>(std::min<std::int64_t>(kTileOutputs, last - column));
+    for (std::int64_t row = 0; row < count; ++row) {
+      for (int output = 0; output < outputs; ++output) {
+        out[row * weight.rows + column + output] = bias ? bias[column + output] : 0.0f;
+      }
+    }
+    for (std::int64_t block = 0; block < weight.blocks(); block += step) {
+      const std::int64_t start = block * weight.block;
+      const std::int64_t columns = std::min(step * weight.block, weight.columns - start);
+      for (int output = 0; output < outputs; ++output) {
+        const std::int64_t row = column + output;
+        for (std::int64_t at = 0; at < columns; at += weight.block) {
+          decode_block<false>(codes + row * weight.columns + start + at,
+                              exponents[row * weight.blocks() + block + at / weight.block],
+                              tile + output * kTileColumns + at,
+                              std::min(weight.block, columns - at));
+        }
+      }
+      std::int64_t row = 0;
+      const auto run = [&](auto rows) {
+        multiply_tile<decltype(rows)::value>(values + row * weight.columns + start, weight.columns,
+                                             tile, columns, out + row * weight.rows + column,
+                                             weight.rows, outputs);
+        row += decltype(rows)::value;
+      };
+      while (count - row >= kTileRows) run(Number<kTileRows>{});
+      if (count - row >= 4) run(Number<4>{});
+      if (count - row >= 2) run(Number<2>{});
+      if (count - row >= 1) run(Number<1>{});
+    }
+  }
+}
 #endif
 
 void linear_any(const float* values, const std::int8_t* codes, const std::uint8_t* exponents,
@@ -346,6 +483,16 @@ void linear(const float* values, const std::int8_t* codes, const std::uint8_t* e
             const float* bias, float* out, std::int64_t count, const Shape& weight, int threads) {
   parallel_ranges(weight.rows, threads, [&](std::int64_t first, std::int64_t last) {
 #if defined(__AVX2__) && defined(__FMA__)
+    if ((count == 4 || count == 8) && weight.block % 32 == 0 &&
+        weight.columns % weight.block == 0) {
+      const auto few = count == 4 ? linear_codes<4, kTileOutputs> : linear_codes<8, kOutputsOfEight>;
+      few(values, codes, exponents, bias, out, weight, first, last);
+      return;
+    }
+    if (count >= kTiledRows && weight.block <= kTileColumns) {
+      linear_tiles(values, codes, exponents, bias, out, count, weight, first, last);
+      return;
+    }
     if (weight.block % 32 == 0) {
       std::int64_t row = 0;
       const auto run = [&](auto rows, auto chains) {
@@ -354,9 +501,7 @@ void linear(const float* values, const std::int8_t* codes, const std::uint8_t* e
             first, last);
         row += decltype(rows)::value;
       };
-      while (count - row >= 8) run(Number<8>{}, Number<1>{});
-      if (count - row >= 4) run(Number<4>{}, Number<2>{});
-      if (count - row >= 2) run(Number<2>{}, Number<4>{});
+      while (count - row >= 2) run(Number<2>{}, Number<4>{});
       if (count - row >= 1) run(Number<1>{}, Number<4>{});
       return;
     }

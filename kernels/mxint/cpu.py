@@ -16,7 +16,7 @@ from mase_hw.kernels.mxint._checks import block_count
 SOURCE = Path(__file__).with_name("cpu.cpp")
 # Up to here a layer is bound by reading its weight, which the fused kernel reads as one byte an
 # element; with more rows, decoding once before torch's own matrix product is faster.
-MAX_FUSED_ROWS = 16
+MAX_FUSED_ROWS = 64
 # Below this many elements starting threads costs more than it saves.
 MIN_PARALLEL_ELEMENTS = 1 << 15
 

@@ -29,6 +29,7 @@ ROUNDS, QUICK_ROUNDS = 11, 3
 GPU_BYTES = 1 << 30
 GPU_ELEMENTS = (64 << 20, 512 << 20)
 LAYERS = ((4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192))
+CPU_LAYER, CPU_BATCHES = (1024, 1024), (4, 8, 16, 32, 64)
 DECODE_BATCHES = (1, 4, 8, 16)
 PREFILL_BATCHES = (1024, 4096)
 LAYERS_IN_TURN = 8
@@ -61,6 +62,7 @@ def rows(*, quick: bool = False) -> Iterator[Row]:
     for threads in _thread_counts():
         with _threads(threads):
             yield from _cpu_rows(elements, rounds, threads)
+    yield from _cpu_linear(rounds)
     yield from _gpu_rows(rounds)
     for model in () if quick else MODELS:
         yield from _model_rows(model)
@@ -105,6 +107,28 @@ def _cpu_rows(elements: int, rounds: int, threads: int) -> Iterator[Row]:
     yield _ratio_row(f"{where}, against clone of the output", times["clone"], fresh, 0.8)
     yield _ratio_row(f"{where}, against vectorized torch", times["vectorized"], fresh, 2.0)
     yield _ratio_row(f"{where}, against torch.compile of that", times["compiled"], fresh, 1.1)
+
+
+def _cpu_linear(rounds: int) -> Iterator[Row]:
+    """Compare linear layers with torch's of INT8 weights and bfloat16 values, on one thread."""
+    if cpu.unavailable():
+        return
+    dense = torch.randn(CPU_LAYER)
+    codes, exponents = cpu.quantize(dense, DEFAULT_BLOCK)
+    largest = dense.abs().amax(1) / 127
+    whole, scales = (dense / largest[:, None]).round().to(torch.int8), largest.bfloat16()
+    exact = cpu.dequantize(codes, exponents, DEFAULT_BLOCK, torch.float32).double()
+    with _threads(1):
+        for batch in CPU_BATCHES:
+            values = torch.randn(batch, CPU_LAYER[1])
+            run = _bind(cpu.linear, values, codes, exponents, None, DEFAULT_BLOCK)
+            torch.testing.assert_close(
+                run().double(), values.double() @ exact.T, rtol=1e-4, atol=1e-3
+            )
+            theirs = _bind(torch._weight_int8pack_mm, values.bfloat16(), whole, scales)
+            times = interleaved({"ours": run, "torch": theirs}, rounds)
+            what = f"CPU linear, {batch} x {CPU_LAYER[1]} x {CPU_LAYER[0]}, 1 thread"
+            yield _ratio_row(f"{what}, against torch's INT8", times["torch"], times["ours"], 0.8)
 
 
 def _gpu_rows(rounds: int) -> Iterator[Row]:

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from torch.fx import Node
 
 from mase_hw._aten import aten
-from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.captured import batch_size
+from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 

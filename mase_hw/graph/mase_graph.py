@@ -298,16 +298,6 @@ class MaseGraph(CapturedGraph):
         """
         return load_graph(path, MaseGraph)
 
-    def one_inference(self) -> tuple[Tensor, ...]:
-        """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
-        if not self.batched:
-            return self.example_inputs
-        examples = self.batch_dims.inside(self.example_inputs)
-        count = batch_size(examples)
-        return tuple(
-            value[:1] if value.dim() and value.shape[0] == count else value for value in examples
-        )
-
 
 def _how_to_trace(model: object, names: Sequence[str] | None) -> str:
     inputs = "example_inputs"
@@ -317,11 +307,6 @@ def _how_to_trace(model: object, names: Sequence[str] | None) -> str:
         f"MaseGraph is given a {type(model).__name__}, not a captured graph: write "
         f"mase_hw.trace(model, {inputs}) with tensors that the model takes"
     )
-
-
-def batch_size(inputs: Sequence[Tensor]) -> int | None:
-    """Return the leading size that the inputs share, None when no input can have a batch."""
-    return next((int(value.shape[0]) for value in inputs if value.dim() >= 2), None)
 
 
 def _unpickled(content: bytes, training: bool) -> MaseGraph:

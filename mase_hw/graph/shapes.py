@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Interpreter, Node
 
 from mase_hw.errors import MaseError
 from mase_hw.graph.calls import aten_arguments, spec_of, tensor_arguments
-from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
 from mase_hw.ops import STATE, Operator, Stateful, TensorSpec, operator_for
 
@@ -57,7 +57,7 @@ class _Visitor(Interpreter):
 
 
 def run_with(
-    mg: MaseGraph,
+    mg: CapturedGraph,
     inputs: Sequence[Tensor],
     visit: Callable[[Node, object], None],
     states: dict[str, Tensor] | None = None,
@@ -77,7 +77,7 @@ def run_with(
         return _Visitor(mg.model, visit, {} if states is None else states).run(*inputs)
 
 
-def infer_specs(mg: MaseGraph) -> dict[Node, dict[str, TensorSpec]]:
+def infer_specs(mg: CapturedGraph) -> dict[Node, dict[str, TensorSpec]]:
     """Return shape and dtype of every node's results for one inference, by result name."""
     specs: dict[Node, dict[str, TensorSpec]] = {}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 
 # Least widths: 80 characters show something of every column, however long the names are.
@@ -31,7 +32,8 @@ def graph_table(mg: CapturedGraph) -> Table:
     """Return one row per node that is no constant, without the columns that hold nothing yet."""
     title = f"{mg.name}: {_batch(mg)}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, min_width=len(title))
-    rows = [_row(node) for node in mg.nodes if node.op != "get_attr"]
+    nodes = [node for node in mg.nodes if node.op != "get_attr"]
+    rows = [_row(node, specs) for node, specs in zip(nodes, _specs(mg, nodes), strict=True)]
     filled = [any(row[place] != "-" for row in rows) for place in range(len(_COLUMNS))]
     for (column, width), shown in zip(_COLUMNS.items(), filled, strict=True):
         if shown:
@@ -82,8 +84,16 @@ def result_specs(node: Node) -> Mapping[str, TensorSpec]:
     return known.operands if node.op == "output" else known.results
 
 
-def _row(node: Node) -> list[str]:
-    specs = list(result_specs(node).values())
+def _specs(mg: CapturedGraph, nodes: Sequence[Node]) -> list[list[TensorSpec]]:
+    """Return what is known of each node's results, or what a run shows where nothing is."""
+    known = [list(result_specs(node).values()) for node in nodes]
+    if any(known) or not mg.example_inputs:
+        return known
+    found = infer_specs(mg)
+    return [list(found.get(node, {}).values()) for node in nodes]
+
+
+def _row(node: Node, specs: Sequence[TensorSpec]) -> list[str]:
     known = metadata(node)
     source = f"{Path(known.source.file).name}:{known.source.line}" if known.source.file else "-"
     return [
@@ -91,7 +101,7 @@ def _row(node: Node) -> list[str]:
         operator_label(node),
         "\n".join(map(shape_label, specs)) or "-",
         "\n".join(str(spec.format) if spec.format else spec.dtype for spec in specs) or "-",
-        "\n".join(map(parallelism_label, specs)) or "-",
+        "\n".join(map(parallelism_label, specs)) if metadata(node).common else "-",
         source,
     ]
 

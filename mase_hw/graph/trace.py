@@ -32,10 +32,11 @@ from mase_hw.graph._given import arguments
 from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
 from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
+from mase_hw.graph.captured import batch_size
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
 from mase_hw.graph.lengths import Lengths, find_lengths
-from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units

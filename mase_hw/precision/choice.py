@@ -25,8 +25,8 @@ from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option
 
 TOGETHER = 2
-# Elements of constants whose codes are costly to sum, as the width of an accumulator asks.
-MANY = 100_000
+# Elements of constants from which every second width is priced: the widths of sums take long.
+MANY = 1000
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: in a bound of noise, in a look-up table, in half a block RAM.
 NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
@@ -127,12 +127,14 @@ class Chooser:
         return self.chosen([min(group, key=lambda p: p.cost.weighed) for group in self.groups])
 
     def uniform(self) -> list[Chosen]:
-        """Return choices of the same fields for all operands that have them, the coarsest first."""
+        """Return choices of the same fields for all operands that have them, the coarsest first.
+
+        Some may have no hardware.
+        """
         shared = [{option.kind for option in item.options} for item in self._operands]
         found = [
-            Chosen(numbers, reduce(add, self._noise_of(numbers)))
+            Chosen(numbers := self._numbers(kind), reduce(add, self._noise_of(numbers)))
             for kind in sorted(set.intersection(*shared), key=repr)
-            if self._is_legal(numbers := self._numbers(kind))
         ]
         return sorted(found, key=lambda item: -float(item.noise.max()))
 
@@ -186,15 +188,6 @@ class Chooser:
     def _noise_of(self, numbers: Sequence[int]) -> Iterator[Tensor]:
         return (self._noise[place][number] for place, number in enumerate(numbers))
 
-    def _is_legal(self, numbers: Sequence[int]) -> bool:
-        by_node: dict[Node, list[tuple[int, int]]] = defaultdict(list)
-        for place, number in enumerate(numbers):
-            by_node[self._operands[place].node].append((place, number))
-        return all(
-            self._costs.of(node, self._named(picked)) is not None
-            for node, picked in by_node.items()
-        )
-
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""
         return float(sum(min(getattr(p.cost, name) for p in group) for group in self.groups))
@@ -223,16 +216,6 @@ class Chooser:
             for place, number in enumerate(chosen.options)
         ]
 
-    def cost(self, chosen: Chosen, place: int) -> Cost:
-        """Return what the node of an operand takes in a choice."""
-        node = self._operands[place].node
-        mine = {
-            item.name: item.options[number]
-            for item, number in zip(self._operands, chosen.options, strict=True)
-            if item.node is node
-        }
-        return self._costs.of(node, mine) or Cost()
-
     def _groups_of(self, node: Node, places: Sequence[int]) -> Iterator[list[Pick]]:
         """Yield the picks of the first operands together, then of each other by itself."""
         joint = list(self._together(node, places[:TOGETHER]))
@@ -257,7 +240,7 @@ class Chooser:
                 yield Pick(picked, cost, self._sum(picked))
 
     def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Cost | None]:
-        """Return what options of a node take; of large constants every second width alone."""
+        """Return what options of a node take; of many constants every second width alone."""
         operands = [self._operands[place] for place in places]
         large = self._costs.elements(operands[0]) > MANY
         tried = [measured_options(item) if large else range(len(item.options)) for item in operands]

@@ -28,6 +28,7 @@ from mase_hw.precision.operands import Operand, Option, operator_of
 
 # A parallelism, see `mase_hw.emit_verilog`.
 Lanes = int | str | Mapping[str, Any]
+Prices = dict[Hashable, "Cost | None"]
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,15 @@ def with_lanes(mg: MaseGraph, parallelism: Lanes) -> MaseGraph:
     return assign_parallelism_transform_pass(mg, {"parallelism": parallelism})[0]
 
 
-def cost_of(mg: MaseGraph) -> Cost:
-    """Return what all nodes of such a graph take, without the queues between them."""
+def costs_of(mg: MaseGraph) -> dict[str, Cost]:
+    """Return by name what the nodes of such a graph take, without the queues between them."""
     nodes = [node for node in mg.nodes if node.op == "call_function"]
-    return reduce(add, (_of_call(mg.call(node)) for node in nodes), Cost())
+    return {node.name: _of_call(mg.call(node)) for node in nodes}
+
+
+def cost_of(mg: MaseGraph) -> Cost:
+    """Return what all nodes of such a graph take."""
+    return reduce(add, costs_of(mg).values(), Cost())
 
 
 def _of_call(call: Call) -> Cost:
@@ -120,11 +126,12 @@ class CostTable:
 
     Args:
         mg: a quantised graph `with_lanes`, whose nodes have the names of the operands'.
+        known: prices of nodes that are alike, to which more are added.
     """
 
-    def __init__(self, mg: MaseGraph) -> None:
+    def __init__(self, mg: MaseGraph, known: Prices | None = None) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-        self._known: dict[Hashable, Cost | None] = {}
+        self._known = {} if known is None else known
 
     def elements(self, operand: Operand) -> int:
         """Return how many elements the constants of an operand's node have."""

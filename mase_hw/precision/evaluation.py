@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph.agreement import Closeness
@@ -14,7 +16,7 @@ from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.accuracy import DIGITS, PERCENT, Scorer
-from mase_hw.precision.cost import Cost, Lanes, cost_of, with_lanes
+from mase_hw.precision.cost import Cost, Lanes, costs_of, with_lanes
 from mase_hw.precision.preparations import STEPS, Formats
 from mase_hw.precision.samples import Samples
 
@@ -52,6 +54,7 @@ class Result:
             no reals; None where neither is known.
         accuracy: of the quantised graph; None without labels.
         examples: of which accuracy is known, see `Scorer`.
+        costs: by name of the node.
         cost: of all nodes, without queues.
         graph: the quantised graph.
         opened: the configuration without what follows from observed values.
@@ -70,6 +73,7 @@ class Result:
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
     examples: int = 0
+    costs: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
     def sqnr_db(self) -> float:
@@ -150,7 +154,8 @@ class Evaluator:
         for step in self._steps:
             formats = STEPS[step](formats)
         config, mg = formats.config, formats.graph
-        cost = cost_of(with_lanes(mg, self._parallelism))
+        costs = costs_of(with_lanes(mg, self._parallelism))
+        cost = reduce(add, costs.values(), Cost())
         # The weights of the float model in what has its own now.
         reference = self.quantized(config) if self._steps else None
         given = {"data": self._samples.held_out, "reference": reference}
@@ -159,7 +164,16 @@ class Evaluator:
         if found is None:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
         result = Result(
-            name, config, found.outputs, None, None, cost, mg, opened, tuple(self._steps)
+            name,
+            config,
+            found.outputs,
+            None,
+            None,
+            cost,
+            mg,
+            opened,
+            tuple(self._steps),
+            costs=costs,
         )
         return self._scored(result)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import CostTable, Lanes, with_lanes
+from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
@@ -46,8 +47,6 @@ UNIFORM_NOISE = 16.0
 REFERENCE_WIDTHS = (16, 8)
 # What is lost beyond the target where ranges are too narrow for held-out samples.
 CLIPPED_DB = 3.0
-# Of what a design takes beyond a budget, how much less the next choice may take.
-SPARED, LESS = 1.5, 0.01
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
 
@@ -64,6 +63,7 @@ class Fitting:
         seed: of the measurement.
         output: a folder for what was measured.
         progress: told of steps.
+        prices: what nodes take, known from graphs that are alike; more are added.
         is_last: whether to go on where held-out samples are clipped.
     """
 
@@ -77,6 +77,7 @@ class Fitting:
         seed: int,
         output: Path | None,
         progress: Progress | None,
+        prices: Prices | None = None,
         *,
         is_last: bool = True,
     ) -> None:
@@ -87,7 +88,7 @@ class Fitting:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = measure_of(mg, goal, samples)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
-        self._is_last = is_last
+        self._is_last, self._prices = is_last, {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
         self._front: list[Result] = []
 
@@ -104,7 +105,8 @@ class Fitting:
             lambda done, total: self._advance(done, total, 0),
         )
         stage("cost of formats")
-        self._chooser = Chooser(self._operands, table.relative(), CostTable(self._reference()))
+        costs = CostTable(self._reference(), self._prices)
+        self._chooser = Chooser(self._operands, table.relative(), costs)
         found = self._chosen()
         stage("uniform formats")
         self._uniform()
@@ -229,19 +231,32 @@ class Fitting:
         return None
 
     def _within_budgets(self) -> tuple[Chosen, Result]:
-        budgets = dict(self._goal.budgets)
-        for _ in range(ROUNDS):
+        """Return the best agreement within the budgets, of choices and of uniform formats.
+
+        What casts take is known of a whole graph alone: the share of the budgets that is left for
+        the rest is found by bisection.
+        """
+        low, high, share = 0.0, 1.0, 1.0
+        for number in range(ROUNDS):
+            budgets = {name: share * most for name, most in self._goal.budgets.items()}
             made = self._legal(partial(self._chooser.best, budgets))
-            if made is None:
+            beyond = {} if made is None else self._beyond(made[1])
+            low, high = (low, share) if beyond else (share, high)
+            if low == high:
                 break
-            chosen, result = made
-            beyond = self._beyond(result)
-            if not beyond:
-                return chosen, result
-            # What casts take is known of a whole graph alone.
-            for name, more in beyond.items():
-                budgets[name] -= SPARED * more + LESS * budgets[name]
-        raise PrecisionError(self._too_little())
+            share = (low + high) / 2
+            if beyond and not number:
+                asked = self._goal.budgets
+                share = min(asked[name] / (asked[name] + more) for name, more in beyond.items())
+            self._advance(number + 1, ROUNDS, 1)
+        for chosen in reversed(self._chooser.uniform()):
+            with suppress(MaseError):
+                if not self._beyond(self._run(chosen)):
+                    break
+        known = [item for item in self._tried.values() if not self._beyond(item[1])]
+        if not known:
+            raise PrecisionError(self._too_little())
+        return max(known, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
 
     def _beyond(self, result: Result) -> dict[str, float]:
         """Return by how much a result is beyond the budgets."""
@@ -306,13 +321,10 @@ class Fitting:
         if best is not None and self._goal.min_sqnr is not None:
             bound = float(best[0].noise.max()) * UNIFORM_NOISE
         for chosen in self._chooser.uniform():
-            if float(chosen.noise.max()) > bound:
-                continue
-            try:
-                if self._keeps(self._run(chosen)):
-                    return
-            except UnsupportedError:
-                continue
+            if float(chosen.noise.max()) <= bound:
+                with suppress(MaseError):
+                    if self._keeps(self._run(chosen)):
+                        return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
         """Return by output what measured noise is of predicted noise."""
@@ -392,7 +404,7 @@ class Fitting:
         for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
             cost = None
             if operand.node not in seen:
-                cost = self._chooser.cost(chosen, place).weighed / total
+                cost = result.costs.get(operand.node.name, Cost()).weighed / total
             seen.add(operand.node)
             given = operand.options[number].number_format
             rows.append(

@@ -93,13 +93,20 @@ class Dimension:
     def propose(self, trial: Proposer) -> Value:
         """Return the value that a trial proposes."""
         if self.choices is not None:
-            value: Value = trial.suggest_categorical(self.name, self.choices)
-            return value
+            names = list(map(spelled, self.choices))
+            return self.choices[names.index(trial.suggest_categorical(self.name, names))]
         if all(isinstance(number, int) for number in (self.low, self.high, self.step)):
             return trial.suggest_int(
                 self.name, int(self.low), int(self.high), step=int(self.step or 1)
             )
         return trial.suggest_float(self.name, self.low, self.high, step=self.step)
+
+
+def spelled(value: object) -> Any:
+    """Return a choice as files and trials keep it: a class or a function by its whole name."""
+    if hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return list(value) if isinstance(value, tuple) else value
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.compression.skip import skip_transform_pass
 from mase_hw.registry import nearest
-from mase_hw.search._values import Proposer
+from mase_hw.search._values import Proposer, spelled
 from mase_hw.search.objective import (
     METRICS,
     Candidate,
@@ -233,7 +233,7 @@ class Task:
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
         digest.update(self.samples.digest().encode())
-        space = json.dumps(self.config.get("space", {}), sort_keys=True, default=list)
+        space = json.dumps(self.config.get("space", {}), sort_keys=True, default=spelled)
         known = {
             "model": self.mg.name,
             "weights and samples": digest.hexdigest()[:16],
@@ -319,7 +319,7 @@ class Task:
             return self._graphs["{}"], self.space
         assert self.builder is not None
         arguments = propose_architecture(self.space.architecture, trial)
-        key = json.dumps(arguments, sort_keys=True)
+        key = json.dumps(arguments, sort_keys=True, default=spelled)
         if key not in self._graphs:
             module = build(self.builder, arguments)
             if len(self._graphs) > KEPT_GRAPHS:

@@ -22,7 +22,7 @@ from mase_hw._checks import check_integer
 from mase_hw._results import whole_file
 from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph
-from mase_hw.graph.mase_graph import batch_size
+from mase_hw.graph.captured import batch_size
 from mase_hw.training.batches import Batch, Samples, in_order
 from mase_hw.training.history import Epoch, History
 from mase_hw.training.inputs import Inputs, read_inputs, size, take

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,31 +15,75 @@ if TYPE_CHECKING:
 
     from mase_hw.graph import MaseGraph
     from mase_hw.models import Trained
+    from mase_hw.precision import Fitted
+
+    Make = Callable[[], tuple[MaseGraph, Tensor]]
 
 POINTS, TRIALS, QUICK_TRIALS = 0.3, 200, 10
-# Inferences that are simulated, and steps of a window of motion.
-SIMULATED, STEPS = 4, 16
+KEPT_DB, PREDICTED_DB = 30.0, 1.5
+# Inferences that are simulated, steps of a window of motion, and examples.
+SIMULATED, STEPS, EXAMPLES = 4, 16, 64
 # Of samples whose accuracy is compared.
 HELD_OUT = 1000
 
 
-def designs(quick: bool) -> Iterator[Row]:
-    """Emit and simulate designs in formats that were found."""
-    import mase_hw
+def fitted(name: str, make: Make, *, simulated: bool) -> Callable[[bool], Iterator[Row]]:
+    """Return what finds formats for 30 dB, beside uniform ones, and simulates the design."""
 
-    subjects = {"MiniLM, a layer": _layer, "LSTM on har": _recurrent, "fashion-resnet8": _residual}
-    for name, make in list(subjects.items())[1 if quick else 0 :]:
+    def measure(quick: bool) -> Iterator[Row]:
+        import mase_hw
+
         graph, inputs = make()
-        found = mase_hw.fit_formats(graph, data=[inputs], min_sqnr=30, prepare=False)
+        with timed() as spent:
+            found = mase_hw.fit_formats(graph, data=[inputs], min_sqnr=KEPT_DB, prepare=False)
+        uniform = [item for item in found.front if item.name.startswith("uniform")]
+        beside = ", ".join(
+            f"{item.name.removeprefix('uniform ')} {item.sqnr_db:.1f} dB "
+            f"{found.result.cost.weighed / item.cost.weighed:.2f} x"
+            for item in uniform
+        )
+        holding = [item for item in uniform if item.sqnr_db >= KEPT_DB]
+        yield Row(
+            f"{name}, found for {KEPT_DB:.0f} dB: agreement; cost / that of uniform formats",
+            f"{found.result.sqnr_db:.1f} dB; {beside}; {_usual(found)}; {spent.cpu:.0f} CPU s",
+            "least of those that hold",
+            all(found.result.cost.weighed <= item.cost.weighed for item in holding),
+        )
+        yield predicted(name, found)
+        if not simulated or quick:
+            return
         with tempfile.TemporaryDirectory() as folder:
             project = mase_hw.emit_verilog(found.graph, output=Path(folder) / "net")
             report = mase_hw.simulate(project, inputs[:SIMULATED])
         yield Row(
-            f"{name}, found for 30 dB ({found.result.sqnr_db:.1f} dB): elements that differ in RTL",
+            f"{name}, in these formats: elements that differ in RTL",
             f"{report.mismatches}",
             "0",
             report.bit_exact,
         )
+
+    return measure
+
+
+def predicted(name: str, found: Fitted) -> Row:
+    """Return how far what noise tables say is from what held-out samples keep."""
+    apart = abs((found.predicted_db or 0.0) - found.result.sqnr_db)
+    return Row(
+        f"{name}: predicted agreement against evaluated",
+        f"{apart:.1f} dB",
+        f"within {PREDICTED_DB} dB",
+        apart <= PREDICTED_DB,
+    )
+
+
+def _usual(found: Fitted) -> str:
+    """Return the format that most weights have, and that of most streams."""
+    said = []
+    for word, is_weight in (("weights", True), ("streams", False)):
+        formats = [row.format for row in found.rows if (row.operand == "weight") == is_weight]
+        families = [re.sub(r"<([0-9]+).*", r" \1", text) for text in formats]
+        said += [f"{word} {max(families, key=families.count)}"] if families else []
+    return ", ".join(said)
 
 
 def _layer() -> tuple[MaseGraph, Tensor]:
@@ -55,12 +100,30 @@ def _layer() -> tuple[MaseGraph, Tensor]:
     return mase_hw.trace(model.encoder.layer[0], (states[:4],)), states
 
 
-def _residual() -> tuple[MaseGraph, Tensor]:
-    import mase_hw
-    from mase_hw.models import models
+def _registered(name: str) -> Make:
+    """Return what loads a registered network, and 64 samples."""
 
-    trained = models()["fashion-resnet8"].load()
-    return mase_hw.trace(trained.module, trained.example_inputs), trained.split.train_inputs[:64]
+    def make() -> tuple[MaseGraph, Tensor]:
+        import mase_hw
+        from mase_hw.models import models
+
+        trained = models()[name].load()
+        graph = mase_hw.trace(trained.module, trained.example_inputs)
+        return graph, trained.split.train_inputs[:EXAMPLES]
+
+    return make
+
+
+def _decoder() -> tuple[MaseGraph, Tensor]:
+    """The first decoder layer of SmolLM2, on rows with the sizes of embeddings."""
+    import torch
+
+    import mase_hw
+    from tests.bench.transformer_models import SUBJECTS
+
+    module, (rows,) = SUBJECTS["smollm2-layer"].prepare()
+    states = torch.randn(32, *rows.shape[1:], generator=torch.Generator().manual_seed(0))
+    return mase_hw.trace(module, (rows,)), 0.1 * states
 
 
 def _recurrent() -> tuple[MaseGraph, Tensor]:
@@ -198,7 +261,12 @@ def neighbours(module: nn.Module, graph: MaseGraph, ids: Tensor) -> float:
 
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {
-    "designs": designs,
+    "design-lstm": fitted("LSTM on har", _recurrent, simulated=True),
+    "design-vit-mnist": fitted("vit-mnist", _registered("vit-mnist"), simulated=False),
+    "design-bert-tiny": fitted("bert-tiny", _registered("bert-tiny"), simulated=False),
+    "design-minilm": fitted("MiniLM, a layer", _layer, simulated=True),
+    "design-resnet8": fitted("fashion-resnet8", _registered("fashion-resnet8"), simulated=True),
+    "design-smollm2": fitted("SmolLM2, a layer", _decoder, simulated=False),
     "search": searched,
     "language-model": language_model,
 }

@@ -109,6 +109,7 @@ def test_a_configuration_that_was_found_is_taken_back(tmp_path: Path) -> None:
     with (tmp_path / "formats.csv").open() as file:
         assert [row["format"] for row in csv.DictReader(file)] == [r.format for r in found.rows]
     assert (tmp_path / "front.svg").is_file()
+    assert 0 < sum(row.cost_share or 0.0 for row in found.rows) <= 1
 
 
 def formats_of(mg: mase_hw.MaseGraph) -> dict[str, list[str]]:
@@ -291,6 +292,26 @@ def test_outputs_that_are_indices_count_by_equality() -> None:
     assert equal >= 0.95
     with pytest.raises(ConfigError, match=r"indices or truths.*max_drop"):
         fit_formats(graph, min_sqnr=30)
+    # Uniform 8 bits, which take 231, keep all.
+    within = fit_formats(graph, max_lut=300, formats=["fixed"])
+    assert within.result.cost.lut <= 300
+    assert within.result.drop == 0
+
+
+def test_truths_beside_real_outputs_leave_the_bound_to_those() -> None:
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(6, 5)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+            y = self.layer(x)
+            return y > 0, y
+
+    torch.manual_seed(0)
+    found = fit_formats(mase_hw.trace(Both(), torch.randn(80, 6)), min_sqnr=30, formats=["fixed"])
+    assert found.result.sqnr_db >= 30
+    assert {item.sqnr_db is None for item in found.result.outputs.values()} == {True, False}
 
 
 @pytest.mark.slow

@@ -206,12 +206,17 @@ def test_samples_of_every_form_are_split(here):
 
 
 def test_a_function_builds_the_architectures(tmp_path):
-    def built(width=8, function="relu"):
+    def built(width=8, function="relu", middle=nn.Linear):
         functions = {"relu": nn.ReLU(), "silu": nn.SiLU()}
-        return nn.Sequential(nn.Linear(6, width), functions[function], nn.Linear(width, 3))
+        first, last = nn.Linear(6, width), nn.Linear(width, 3)
+        return nn.Sequential(first, functions[function], middle(width, width), last)
 
     labels = torch.arange(60) % 3
-    architecture = {"width": [4, 8], "function": {"choices": ["relu", "silu"]}}
+    architecture = {
+        "width": [4, 8],
+        "function": {"choices": ["relu", "silu"]},
+        "middle": {"choices": [nn.Linear, nn.Identity], "shared": True},
+    }
     config = {
         "trials": 2,
         "sampler": "random",
@@ -223,6 +228,8 @@ def test_a_function_builds_the_architectures(tmp_path):
         trace(built(), INPUTS[:16]), config, output=tmp_path, samples=data, builder=built
     )
     assert not result.failed
-    assert {"architecture.width", "architecture.function"} <= set(result.best[0].parameters)
+    chosen = result.best[0].parameters
+    assert {"architecture.width", "architecture.function"} <= set(chosen)
+    assert chosen["architecture.middle"].startswith("torch.nn.modules.linear.")
     with pytest.raises(ConfigError, match="one worker"):
         search(trace(built(), INPUTS[:16]), config, output=tmp_path, builder=built, workers=2)

@@ -39,7 +39,7 @@ class Sample:
     Attributes:
         minimum: smallest value.
         maximum: largest value.
-        values: at most `SAMPLE_LIMIT` values per batch, float64.
+        values: at most `SAMPLE_LIMIT` values per batch, float64; the extremes where none was kept.
     """
 
     minimum: float = float("inf")
@@ -51,7 +51,8 @@ class Sample:
         """The values that the sample kept."""
         if len(self.parts) > 1:
             self.parts = [torch.cat(self.parts)]
-        return self.parts[0] if self.parts else torch.zeros(0, dtype=torch.float64)
+        ends = torch.tensor([self.minimum, self.maximum], dtype=torch.float64)
+        return self.parts[0] if self.parts else ends
 
     def add(self, values: Tensor) -> None:
         """Add a batch; infinities and NaN, which functions give at their poles, do not count."""

@@ -15,8 +15,9 @@ from torch.fx import Node
 from mase_hw.errors import DataError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement, Closeness
+from mase_hw.graph.captured import batch_size
 from mase_hw.graph.fills import as_given, rounds_itself
-from mase_hw.graph.mase_graph import MaseGraph, batch_size
+from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes._pass import Result, graph_pass

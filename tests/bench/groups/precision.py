@@ -9,15 +9,13 @@ from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.fitted import PARTS as DESIGNS
-from tests.bench.fitted import neighbours
+from tests.bench.fitted import neighbours, predicted
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mase_hw.precision import Fitted
-
 NETWORKS = ("har-cnn1d", "mnist-lenet", "fashion-resnet8", "bert-tiny", "vit-mnist")
-POINTS, SHARE, KEPT_DB, PREDICTED_DB = 0.3, 0.75, 40.0, 1.5
+POINTS, SHARE, KEPT_DB = 0.3, 0.75, 40.0
 SENTENCE_DB, SENTENCE_SHARE, SENTENCE_SECONDS = 30.0, 0.6, 300
 CHOSEN_ON, TOKENS, ROWS, SIZE = 64, 16, 256, 32
 SENTENCES, NEIGHBOURS = 500, 0.99
@@ -159,7 +157,7 @@ def sentences(quick: bool) -> Iterator[Row]:
         f">= {SENTENCE_DB:.0f} dB; <= {SENTENCE_SHARE} x",
         found.result.sqnr_db >= SENTENCE_DB and share <= SENTENCE_SHARE,
     )
-    yield _predicted("MiniLM", found)
+    yield predicted("MiniLM", found)
     seconds = f"{spent.cpu:.0f} CPU s"
     yield Row("the same: time", seconds, "<= 5 CPU minutes", spent.cpu <= SENTENCE_SECONDS)
     count = 100 if quick else SENTENCES
@@ -214,17 +212,7 @@ def _network(name: str) -> Iterator[Row]:
         min_sqnr=SENTENCE_DB,
         prepare=False,
     )
-    yield _predicted(name, found)
-
-
-def _predicted(name: str, found: Fitted) -> Row:
-    apart = abs((found.predicted_db or 0.0) - found.result.sqnr_db)
-    return Row(
-        f"{name}: predicted agreement against evaluated",
-        f"{apart:.1f} dB",
-        f"within {PREDICTED_DB} dB",
-        apart <= PREDICTED_DB,
-    )
+    yield predicted(name, found)
 
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {
