@@ -201,7 +201,7 @@ def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> N
         )
         return
     target = unique_name(f"{node.name}_{name}_rounded", [item.name for item in mg.nodes])
-    set_tensor(mg.model, target, stored)
+    set_tensor(mg.model, target, stored.to(mg.constant(given).dtype))
     with mg.fx_graph.inserting_before(node):
         read = mg.fx_graph.create_node("get_attr", target, name=target)
     read.meta["mase"] = metadata(given)
@@ -210,7 +210,7 @@ def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> N
 
 def _nearest(number: Format, values: Tensor) -> Tensor:
     """Return values as a format rounds them."""
-    return number.decode(number.encode(values)).to(values.dtype)
+    return number.decode(number.encode(values))
 
 
 def _times(number: Format, factor: float, values: Tensor) -> Tensor:
