@@ -264,10 +264,10 @@ def lint(case: Case, folder: Path) -> None:
     command = verilator_command(
         "--lint-only", "-Wall", "-y", str(folder), "--top-module", "lint_top", str(wrapper)
     )
-    call(command, folder, _environment())
+    call(command, folder, environment())
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     return {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
 
 
@@ -278,7 +278,7 @@ def build_bench(folder: Path, *arguments: str) -> Path:
     """
     build = folder / "build"
     command = ["--cc", "--make", "json", "-Wno-fatal", "--Mdir", str(build), "--prefix", "Vbench"]
-    call(verilator_command(*command, "--top-module", "bench", *arguments), folder, _environment())
+    call(verilator_command(*command, "--top-module", "bench", *arguments), folder, environment())
     sources = json.loads((build / "Vbench.json").read_text())["sources"]
     listed = {
         kind: [name for group in groups for name in sources.get(group, ())]

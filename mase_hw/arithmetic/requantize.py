@@ -94,6 +94,18 @@ def cast_multiplier(given: Format, result: Format, bits: int = 0) -> Mapping[str
     return {"MULTIPLIER_WIDTH": bits, "MULTIPLIER": factor, "MULTIPLIER_SHIFT": shift}
 
 
+def step_quotient(number: Format, scale: float, bits: int = 0) -> tuple[int, int]:
+    """Return multiplier and shift that take steps of a format to steps of a scale; 1 for its own.
+
+    Args:
+        number: the format.
+        scale: of the steps.
+        bits: of the multiplier; as many as a layer's when 0.
+    """
+    ratio = number.real_scale / Fraction(scale)
+    return (1, 0) if ratio == 1 else dyadic(ratio, bits or multiplier_bits(number))
+
+
 def cast_reference(given: Format, result: Format, bits: int = 0) -> Callable[[Tensor], Tensor]:
     """Return codes -> codes of a cast, with the multiplier of a real scale of so many bits."""
     known = cast_multiplier(given, result, bits)

@@ -13,6 +13,7 @@ from torch.fx import Node
 
 from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 
 # Least widths: 80 characters show something of every column, however long the names are.
@@ -88,8 +89,6 @@ def _specs(mg: CapturedGraph, nodes: Sequence[Node]) -> list[list[TensorSpec]]:
     known = [list(result_specs(node).values()) for node in nodes]
     if any(known) or not mg.example_inputs:
         return known
-    from mase_hw.graph.shapes import infer_specs
-
     found = infer_specs(mg)
     return [list(found.get(node, {}).values()) for node in nodes]
 

@@ -40,7 +40,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.onnx_file import name_places, open_onnx
 from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
-from mase_hw.importers.brevitas import as_observed, observed
+from mase_hw.importers.brevitas import Found, as_observed, observed
 from mase_hw.importers.peft import merged
 from mase_hw.importers.torchao import plain_weights
 
@@ -93,10 +93,8 @@ def _traced(
     with _evaluation(model):
         with observed(model) as levels:
             expected = _run(model, args, kwargs)
-        with as_observed(model, levels), merged(model):
-            graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
-            if graph is None:
-                graph = from_exported(_export(model, args, kwargs, None), title, batched=False)
+        with merged(model):
+            graph = _captured(model, args, kwargs, title, batched, levels)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
     with torch.no_grad():
@@ -111,6 +109,29 @@ def _traced(
     if graph.batched and not graph.batch_dims and not graph.keeps_state:
         graph.lengths = _lengths(graph, model, args, kwargs)
     return graph
+
+
+def _captured(
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    title: str,
+    batched: bool | None,
+    levels: Found,
+) -> MaseGraph:
+    """Return the graph; of layers that compare scales, which they give each other, as of others."""
+    reason: CaptureError | None = None
+    for bare in (False, True) if levels else (False,):
+        try:
+            with as_observed(model, levels, plain=bare):
+                graph = None if batched is False else _dynamic(model, args, kwargs, title, batched)
+                if graph is not None:
+                    return graph
+                return from_exported(_export(model, args, kwargs, None), title, batched=False)
+        except CaptureError as error:
+            reason = reason or error
+    assert reason is not None
+    raise reason
 
 
 def _lengths(

@@ -59,25 +59,41 @@ def observed(model: nn.Module) -> Iterator[Found]:
 
 
 @contextlib.contextmanager
-def as_observed(model: nn.Module, found: Found) -> Iterator[None]:
+def as_observed(model: nn.Module, found: Found, *, plain: bool = False) -> Iterator[None]:
     """Let the quantisers of a model round to the levels that were noted.
+
+    Args:
+        model: the model.
+        found: what was noted.
+        plain: whether layers give each other tensors alone, without scales, which Brevitas compares
+            while it runs.
 
     Raises:
         CaptureError: for levels that are none of ours, naming the module.
     """
-    changed = []
+    changed: list[tuple[nn.Module, str, Any]] = []
+
+    def change(module: nn.Module, name: str, value: object) -> None:
+        changed.append((module, name, module.__dict__.get(name)))
+        module.__dict__[name] = value
+
     try:
         for path, module in _quantisers(model):
             if path in found:
-                changed.append((module, module.__dict__.get("forward")))
-                module.__dict__["forward"] = _rounding(path, module, found[path])
+                change(module, "forward", _rounding(path, module, found[path]))
+        for module in model.modules() if plain and found else ():
+            if getattr(module, "return_quant_tensor", False) is True:
+                change(module, "return_quant_tensor", False)
+            if getattr(module, "requires_input_scale", False) is True:
+                # Asked for where no scale comes with the input; the levels are known.
+                change(module, "scale", lambda: torch.ones(1))
         yield
     finally:
-        for module, own in changed:
+        for module, name, own in reversed(changed):
             if own is None:
-                del module.__dict__["forward"]
+                del module.__dict__[name]
             else:
-                module.__dict__["forward"] = own
+                module.__dict__[name] = own
 
 
 def _quantisers(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -127,12 +127,14 @@ class Chooser:
         return self.chosen([min(group, key=lambda p: p.cost.weighed) for group in self.groups])
 
     def uniform(self) -> list[Chosen]:
-        """Return choices of the same fields for all operands that have them, the coarsest first."""
+        """Return choices of the same fields for all operands that have them, the coarsest first.
+
+        Some may have no hardware.
+        """
         shared = [{option.kind for option in item.options} for item in self._operands]
         found = [
-            Chosen(numbers, reduce(add, self._noise_of(numbers)))
+            Chosen(numbers := self._numbers(kind), reduce(add, self._noise_of(numbers)))
             for kind in sorted(set.intersection(*shared), key=repr)
-            if self._is_legal(numbers := self._numbers(kind))
         ]
         return sorted(found, key=lambda item: -float(item.noise.max()))
 
@@ -185,15 +187,6 @@ class Chooser:
 
     def _noise_of(self, numbers: Sequence[int]) -> Iterator[Tensor]:
         return (self._noise[place][number] for place, number in enumerate(numbers))
-
-    def _is_legal(self, numbers: Sequence[int]) -> bool:
-        by_node: dict[Node, list[tuple[int, int]]] = defaultdict(list)
-        for place, number in enumerate(numbers):
-            by_node[self._operands[place].node].append((place, number))
-        return all(
-            self._costs.of(node, self._named(picked)) is not None
-            for node, picked in by_node.items()
-        )
 
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""

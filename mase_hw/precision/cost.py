@@ -28,6 +28,7 @@ from mase_hw.precision.operands import Operand, Option, operator_of
 
 # A parallelism, see `mase_hw.emit_verilog`.
 Lanes = int | str | Mapping[str, Any]
+Prices = dict[Hashable, "Cost | None"]
 
 
 @dataclass(frozen=True)
@@ -125,11 +126,12 @@ class CostTable:
 
     Args:
         mg: a quantised graph `with_lanes`, whose nodes have the names of the operands'.
+        known: prices of nodes that are alike, to which more are added.
     """
 
-    def __init__(self, mg: MaseGraph) -> None:
+    def __init__(self, mg: MaseGraph, known: Prices | None = None) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-        self._known: dict[Hashable, Cost | None] = {}
+        self._known = {} if known is None else known
 
     def elements(self, operand: Operand) -> int:
         """Return how many elements the constants of an operand's node have."""

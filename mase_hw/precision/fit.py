@@ -15,7 +15,7 @@ from mase_hw.graph.metadata import ValueRange, metadata, update
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.precision.cost import Lanes
+from mase_hw.precision.cost import Lanes, Prices
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
@@ -78,10 +78,10 @@ def fit_formats(
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
     samples = Samples.of(base, data, held_out, labels)
     base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
-    advance = _growing(progress)
+    advance, prices = _growing(progress), Prices()
 
     def plain(mg: MaseGraph, lanes: Lanes) -> tuple[Fitting, Fitted]:
-        return _fitted(mg, goal, samples, formats, lanes, seed, output, advance)
+        return _fitted(mg, goal, samples, formats, lanes, seed, output, advance, prices)
 
     def found(lanes: Lanes) -> Fitted:
         if not prepare:

@@ -24,7 +24,7 @@ from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import Cost, CostTable, Lanes, with_lanes
+from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
@@ -63,6 +63,7 @@ class Fitting:
         seed: of the measurement.
         output: a folder for what was measured.
         progress: told of steps.
+        prices: what nodes take, known from graphs that are alike; more are added.
         is_last: whether to go on where held-out samples are clipped.
     """
 
@@ -76,6 +77,7 @@ class Fitting:
         seed: int,
         output: Path | None,
         progress: Progress | None,
+        prices: Prices | None = None,
         *,
         is_last: bool = True,
     ) -> None:
@@ -86,7 +88,7 @@ class Fitting:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = measure_of(mg, goal, samples)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
-        self._is_last = is_last
+        self._is_last, self._prices = is_last, {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
         self._front: list[Result] = []
 
@@ -103,7 +105,8 @@ class Fitting:
             lambda done, total: self._advance(done, total, 0),
         )
         stage("cost of formats")
-        self._chooser = Chooser(self._operands, table.relative(), CostTable(self._reference()))
+        costs = CostTable(self._reference(), self._prices)
+        self._chooser = Chooser(self._operands, table.relative(), costs)
         found = self._chosen()
         stage("uniform formats")
         self._uniform()
@@ -247,7 +250,7 @@ class Fitting:
                 share = min(asked[name] / (asked[name] + more) for name, more in beyond.items())
             self._advance(number + 1, ROUNDS, 1)
         for chosen in reversed(self._chooser.uniform()):
-            with suppress(UnsupportedError):
+            with suppress(MaseError):
                 if not self._beyond(self._run(chosen)):
                     break
         known = [item for item in self._tried.values() if not self._beyond(item[1])]
@@ -319,7 +322,7 @@ class Fitting:
             bound = float(best[0].noise.max()) * UNIFORM_NOISE
         for chosen in self._chooser.uniform():
             if float(chosen.noise.max()) <= bound:
-                with suppress(UnsupportedError):
+                with suppress(MaseError):
                     if self._keeps(self._run(chosen)):
                         return
 

@@ -92,4 +92,37 @@ def signs():
     return trained(model, (12,))
 
 
-MODELS = {"perceptron": perceptron, "residual": residual, "signs": signs}
+class Shared(nn.Module):
+    """Layers that give each other scales, which a sum of both sides shares; biases of 32 bits."""
+
+    def __init__(self):
+        super().__init__()
+        import brevitas.nn as qnn
+        from brevitas.quant import (
+            Int8ActPerTensorFixedPoint,
+            Int8WeightPerChannelFloat,
+            Int32Bias,
+            Uint8ActPerTensorFixedPoint,
+        )
+
+        acts = {"act_quant": Int8ActPerTensorFixedPoint, "return_quant_tensor": True}
+        layers = {"weight_quant": Int8WeightPerChannelFloat, "bias_quant": Int32Bias, "bias": True}
+        self.entry, self.shared = qnn.QuantIdentity(**acts), qnn.QuantIdentity(**acts)
+        self.first = qnn.QuantConv2d(3, 4, 3, padding=1, **layers)
+        self.second = qnn.QuantConv2d(4, 4, 3, padding=1, **layers)
+        self.act = qnn.QuantReLU(act_quant=Uint8ActPerTensorFixedPoint, return_quant_tensor=True)
+        self.layer = qnn.QuantLinear(16, 5, **layers)
+        self.last = qnn.QuantIdentity(bit_width=8)
+
+    def forward(self, x):
+        x = self.shared(self.first(self.entry(x)))
+        x = nn.functional.max_pool2d(self.act(x + self.shared(self.second(x))), 2)
+        return self.last(self.layer(x.flatten(1)))
+
+
+def shared():
+    torch.manual_seed(0)
+    return trained(Shared(), (3, 4, 4))
+
+
+MODELS = {"perceptron": perceptron, "residual": residual, "shared": shared, "signs": signs}

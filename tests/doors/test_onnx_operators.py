@@ -25,8 +25,10 @@ NOT_CLAIMED = (
     "top_k_same", "sequence", "STRING", "optional",
 )  # fmt: skip
 DTYPES = {np.dtype(name) for name in ("float32", "float64", "int64", "int32", "bool")}
-# Codes of integers are held as reals: their tests are in test_qdq.
+# Codes of integers are held as reals: their tests are in test_qdq and test_sums.
 CODES = {
+    "ConvInteger",
+    "MatMulInteger",
     "QuantizeLinear",
     "DequantizeLinear",
     "QLinearConv",

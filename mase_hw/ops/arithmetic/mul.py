@@ -25,7 +25,6 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying):
         return first * second
 
     def products(self, call: Call) -> int:
-        """One."""
         return 1
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:

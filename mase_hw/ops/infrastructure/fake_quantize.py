@@ -137,8 +137,8 @@ class FakeQuantize(Cast, Numeric):
         found = super().problems(call)
         missed = 0 if found else _missed(call, self.multiplier_bits(call))
         if missed:
-            source, result = call.operands["data_in_0"].quantized, call.result.quantized
-            found.append(f"{missed} codes of {source} would become others than those of {result}")
+            data, result = call.operands["data_in_0"].format, call.result.format
+            found.append(f"{missed} codes of {data} would become others than those of {result}")
         return found
 
     def multiplier_bits(self, call: Call) -> int:

@@ -9,7 +9,6 @@ or a largest element is, it is computed of steps, and rounded to whole ones arou
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 
 import torch
 from torch import Tensor
@@ -121,15 +120,5 @@ class ScaledSteps(Operator, Numeric):
         if call.attributes["back"]:
             return 1, 0
         bits = int(call.attributes.get("bits", 0))
-        return _quotient(call.operands["data_in_0"].quantized, call.attributes["scale"], bits)
-
-
-def _quotient(number: Format, scale: float, bits: int) -> tuple[int, int]:
-    ratio = number.real_scale / Fraction(float(scale))
-    return (1, 0) if ratio == 1 else scaled.dyadic(ratio, bits or scaled.multiplier_bits(number))
-
-
-def factor_of(number: Format, scale: float, bits: int) -> Fraction:
-    """Return what steps of a format are in steps of a scale, rounded to so many bits."""
-    factor, shift = _quotient(number, scale, bits)
-    return factor * Fraction(2) ** -shift
+        given = call.operands["data_in_0"].quantized
+        return scaled.step_quotient(given, float(call.attributes["scale"]), bits)

@@ -242,7 +242,7 @@ def _from_module(mg: MaseGraph, node: Node) -> None:
         value = getattr(base, name).detach().clone()
         frozen = bool(record.meta[path].get(FROZEN, False))
         # A weight that others read too, as an embedding does, stays theirs.
-        suffix = "_fused" if path in read else ""
+        suffix = f"_fused_{node.name}" if path in read else ""
         target = f"{path}{suffix}"
         set_tensor(mg.model, target, nn.Parameter(value, requires_grad=not frozen))
         with mg.fx_graph.inserting_before(node):

@@ -23,6 +23,7 @@ from mase_hw.arithmetic.carriers import (
 )
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
 from mase_hw.arithmetic.requantize import scales as step_sizes
+from mase_hw.arithmetic.requantize import step_quotient
 from mase_hw.errors import FormatError
 from mase_hw.formats import (
     DEFAULT_FORMAT,
@@ -52,7 +53,6 @@ from mase_hw.ops import (
     operator_for_role,
     operators,
 )
-from mase_hw.ops.infrastructure.scaled_steps import factor_of
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
@@ -376,7 +376,8 @@ def _products(operator: Operator, call: Call) -> _Plan | None:
     exact = Part(step_sizes(given)[0] * units, min(sums), max(sums))
     rest = units * result.real_scale / other.real_scale
     for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
-        if same_steps(exact, factor_of(given, scales[first], bits) * rest, result):
+        factor, shift = step_quotient(given, scales[first], bits)
+        if same_steps(exact, factor * Fraction(2) ** -shift * rest, result):
             return _stepped(operator, call, scales, bits, None)
     return None
 
@@ -416,16 +417,17 @@ def _bits_beside_constant(
     ((constant, values),), ((stream, spec),) = call.constants.items(), call.streams.items()
     ((counts, _),), result = operator.added(call), call.result.quantized
     number, ratio = call.operands[constant].quantized, ratios[constant]
-    wholes: Tensor = torch.unique(number.significands(number.encode(values))[0])
-    offsets = [counts[constant] * ratio * whole for whole in wholes.tolist()]
+    wholes = sorted({*number.significands(number.encode(values))[0].flatten().tolist()})
+    offsets = [counts[constant] * ratio * whole for whole in wholes]
     sums = Part(ratios[stream], *_range_of(spec.quantized, 1))
     sign, scale = counts[stream], float(result.real_scale)
     for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
         held = _in_steps_of(call.operands[constant], scale, bits)
         if held is None or sign < 0:
             return None
-        reals = held.decode(held.encode((wholes.double() * float(ratio)).float()))
-        stored = [counts[constant] * Fraction(real) for real in reals.tolist()]
+        reals = torch.tensor(wholes, dtype=torch.float64) * float(ratio)
+        kept = held.decode(held.encode(reals.float()))
+        stored = [counts[constant] * Fraction(real) for real in kept.tolist()]
         if same_steps(sums, dyadic_near(sums.ratio, bits), result, offsets, stored):
             return bits
     return None
