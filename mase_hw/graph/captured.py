@@ -111,6 +111,16 @@ class CapturedGraph(nn.Module):
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
 
+    def one_inference(self) -> tuple[Tensor, ...]:
+        """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
+        if not self.batched:
+            return self.example_inputs
+        examples = self.batch_dims.inside(self.example_inputs)
+        count = batch_size(examples)
+        return tuple(
+            value[:1] if value.dim() and value.shape[0] == count else value for value in examples
+        )
+
     def drop_constant_results(self) -> None:
         """Return None, in place, for every result that depends on no input."""
         (output,) = (node for node in self.nodes if node.op == "output")
@@ -234,6 +244,16 @@ class CapturedGraph(nn.Module):
         self._calls.clear()
         self._before.clear()
         self._netlists.clear()
+
+    def one_inference(self) -> tuple[Tensor, ...]:
+        """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
+        if not self.batched:
+            return self.example_inputs
+        examples = self.batch_dims.inside(self.example_inputs)
+        count = batch_size(examples)
+        return tuple(
+            value[:1] if value.dim() and value.shape[0] == count else value for value in examples
+        )
 
     def recompile(self) -> None:
         """Check the graph and make the model compute what it says, after nodes were changed.
