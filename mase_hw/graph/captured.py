@@ -245,16 +245,6 @@ class CapturedGraph(nn.Module):
         self._before.clear()
         self._netlists.clear()
 
-    def one_inference(self) -> tuple[Tensor, ...]:
-        """Return example inputs of a single inference, with a batch of 1 first, if there is one."""
-        if not self.batched:
-            return self.example_inputs
-        examples = self.batch_dims.inside(self.example_inputs)
-        count = batch_size(examples)
-        return tuple(
-            value[:1] if value.dim() and value.shape[0] == count else value for value in examples
-        )
-
     def recompile(self) -> None:
         """Check the graph and make the model compute what it says, after nodes were changed.
 
