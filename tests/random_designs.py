@@ -23,7 +23,7 @@ from torch.nn import functional
 import mase_hw
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
-from mase_hw.errors import MaseError
+from mase_hw.errors import MaseError, UnitError
 from mase_hw.graph import MaseGraph, trace
 from tests.test_random_graphs import STEPS, Call, constant, layer
 
@@ -324,7 +324,9 @@ def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
                 mg = configured(model, inputs, seed)
             project = mase_hw.emit_verilog(mg, output=f"{folder}/project", **options)
         except MaseError as error:
-            return Fate(seed, "wrong" if "deadlock" in str(error) else "refused", str(error))
+            if not isinstance(error, UnitError):
+                return Fate(seed, "wrong" if "deadlock" in str(error) else "refused", str(error))
+            return Fate(seed, "crash", str(error))
         except Exception as error:
             return Fate(seed, "crash", f"{type(error).__name__}: {error}")
         for stall, resets in ((0.0, 0), (0.4, 0), (0.2, 5 * (seed % 4 == 1))):

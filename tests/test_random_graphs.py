@@ -229,7 +229,8 @@ def test_what_preflight_lets_pass_is_bit_exact(case, config, parallelism):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(500, 512))
+# Seed 107 shares layers whose recurrences sum words of a memory over several inferences.
+@pytest.mark.parametrize("seed", [107, *range(500, 512)])
 def test_random_designs_are_exact_in_the_predicted_cycles(seed):
     # What draws the designs takes steps from here.
     from tests.random_designs import fate

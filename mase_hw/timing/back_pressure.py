@@ -100,7 +100,7 @@ class Network:
         if not {id(stream) for stream in given.values()} & self._inputs:
             return {}
         return {
-            port: Stream(np.full(cell.inputs[port].beats, FIRST_CYCLE))
+            port: Stream(np.full(self._inferences * cell.inputs[port].beats, FIRST_CYCLE))
             for port, wire in netlist.drivers(name).items()
             if port not in given
             and isinstance(netlist.cells.get(wire.cell), RomSource)
