@@ -181,3 +181,12 @@ def test_a_result_that_is_rounded_in_two_ways_is_refused(tmp_path):
     onnx.save(model(nodes, [*tensors, weight, tensor("t", np.float32(0.07))]), str(path))
     with pytest.raises(MaseError, match=r"layer.*is rounded to .* and to"):
         lowered(quantize(mase_hw.trace(path)))
+
+
+def test_a_file_without_the_shape_of_its_input_takes_examples(tmp_path):
+    path = tmp_path / "model.onnx"
+    onnx.save(model([node("Relu", "x")], shape=None), path)
+    with pytest.raises(MaseError, match="does not say the shape of input 'x'; give example inputs"):
+        mase_hw.trace(path)
+    x = torch.randn(3, 4)
+    assert torch.equal(mase_hw.trace(path, x)(x), x.relu())

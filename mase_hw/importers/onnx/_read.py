@@ -5,13 +5,14 @@ Nothing of the file is run, and nothing is read outside its folder.
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mase_hw.errors import CaptureError, ToolError
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto, NodeProto, TensorProto
+    from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 OLDEST_OPSET = 7
 
@@ -48,11 +49,29 @@ def read_model(path: Path) -> ModelProto:
     for domain in sorted({node.domain for node in model.graph.node} - known - {"", "ai.onnx"}):
         model.opset_import.append(onnx.helper.make_opsetid(domain, 1))
     try:
-        checker.check_model(model)
+        checker.check_model(_with_shapes(model))
     except checker.ValidationError as error:
         reason = " ".join(str(error).split("==>")[0].split())
         raise CaptureError(f"{path} is no valid ONNX model: {reason}") from error
     return model
+
+
+def _with_shapes(model: ModelProto) -> ModelProto:
+    """Return a model, or a copy whose inputs and results all say a shape, as the checker asks."""
+    names = ("input", "output")
+    if all(_says_shape(item) for name in names for item in getattr(model.graph, name)):
+        return model
+    model = copy.deepcopy(model)
+    for name in names:
+        for item in getattr(model.graph, name):
+            if not _says_shape(item):
+                item.type.tensor_type.shape.SetInParent()
+    return model
+
+
+def _says_shape(item: ValueInfoProto) -> bool:
+    kind = item.type.WhichOneof("value")
+    return kind != "tensor_type" or bool(item.type.tensor_type.HasField("shape"))
 
 
 def node_name(node: NodeProto, number: int) -> str:
