@@ -220,7 +220,7 @@ def test_a_float_of_eight_bits_that_is_not_finite_is_named(tmp_path):
         mase_hw.emit_verilog(model, torch.randn(6, 8), output=tmp_path / "out", name="net")
 
 
-FILE = "mase_hw/ops/functions/square.py"
+FILE = "mase_hw/ops/functions/powers.py"
 FAULTS = {
     "import": ("import nothing_like_it\n", "ModuleNotFoundError", 1),
     "syntax": ("def f(:\n", "SyntaxError", 1),
@@ -244,7 +244,7 @@ from torch import nn
 
 class Net(nn.Module):
     def forward(self, x):
-        return torch.square(x)
+        return torch.reciprocal(x)
 
 
 def factory():
