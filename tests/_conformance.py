@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.fx import Node
 
-from mase_hw.emit.flow import canonicalize, quantize
+from mase_hw.emit.flow import canonicalize, quantize, with_ranges
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import FormatError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
@@ -24,9 +24,7 @@ from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import Removable, Stateful, carried, operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
-from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.whole_numbers import whole_formats
@@ -333,10 +331,7 @@ def part_number(node: Node) -> int:
 
 def rounded(graph: MaseGraph, config: Mapping[str, Any]) -> MaseGraph:
     """Return a captured graph in the formats of a configuration, of which none is widened."""
-    mg, _ = decompose_fused_transform_pass(canonicalize(graph, config), config)
-    mg, _ = keep_formats_transform_pass(mg)
-    mg, _ = add_software_metadata_analysis_pass(mg, {"data": [graph.example_inputs]})
-    return quantize_transform_pass(mg, config)[0]
+    return quantize_transform_pass(with_ranges(graph, config)[0], config)[0]
 
 
 def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:

@@ -106,6 +106,27 @@ def quantize(
         )
     stage("number formats")
     config = {} if config is None else config
+    mg, batches = with_ranges(mg, config, data, reuse=reuse)
+    rounded, _ = quantize_transform_pass(mg, config)
+    quantized = measured(rounded, batches)
+    return widened(mg, config, quantized, lambda wider: measured(wider, batches))
+
+
+def with_ranges(
+    mg: MaseGraph,
+    config: Mapping[str, object],
+    data: Iterable[object] | None = None,
+    *,
+    reuse: bool = False,
+) -> tuple[MaseGraph, list[object]]:
+    """Return the canonical graph with observed ranges, and the first batches of the data.
+
+    Args:
+        mg: a captured graph.
+        config: as `quantize` takes it.
+        data: as `quantize` takes it.
+        reuse: as `quantize` takes it.
+    """
     mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
     mg, _ = keep_formats_transform_pass(mg)
     if reuse:
@@ -114,9 +135,7 @@ def quantize(
     mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
     if reuse:
         mg, _ = share_ranges_analysis_pass(mg)
-    rounded, _ = quantize_transform_pass(mg, config)
-    quantized = measured(rounded, seen.batches)
-    return widened(mg, config, quantized, lambda wider: measured(wider, seen.batches))
+    return mg, seen.batches
 
 
 def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
