@@ -76,6 +76,32 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, object] | None = None) -> M
     return mg
 
 
+def with_ranges(
+    mg: MaseGraph,
+    config: Mapping[str, object],
+    data: Iterable[object] | None = None,
+    *,
+    reuse: bool = False,
+) -> tuple[MaseGraph, list[object]]:
+    """Return the canonical graph with observed ranges, and the first batches of the data.
+
+    Args:
+        mg: a captured graph.
+        config: as `quantize` takes it.
+        data: as `quantize` takes it.
+        reuse: as `quantize` takes it.
+    """
+    mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
+    mg, _ = keep_formats_transform_pass(mg)
+    if reuse:
+        mg, _ = insert_loops_transform_pass(mg)
+    seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)
+    mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
+    if reuse:
+        mg, _ = share_ranges_analysis_pass(mg)
+    return mg, seen.batches
+
+
 @naming_units()
 def quantize(
     mg: MaseGraph,
@@ -110,32 +136,6 @@ def quantize(
     rounded, _ = quantize_transform_pass(mg, config)
     quantized = measured(rounded, batches)
     return widened(mg, config, quantized, lambda wider: measured(wider, batches))
-
-
-def with_ranges(
-    mg: MaseGraph,
-    config: Mapping[str, object],
-    data: Iterable[object] | None = None,
-    *,
-    reuse: bool = False,
-) -> tuple[MaseGraph, list[object]]:
-    """Return the canonical graph with observed ranges, and the first batches of the data.
-
-    Args:
-        mg: a captured graph.
-        config: as `quantize` takes it.
-        data: as `quantize` takes it.
-        reuse: as `quantize` takes it.
-    """
-    mg, _ = decompose_fused_transform_pass(canonicalize(mg, config), config)
-    mg, _ = keep_formats_transform_pass(mg)
-    if reuse:
-        mg, _ = insert_loops_transform_pass(mg)
-    seen = FirstExamples(mg, [mg.example_inputs] if data is None else data)
-    mg, _ = add_software_metadata_analysis_pass(mg, {"data": seen})
-    if reuse:
-        mg, _ = share_ranges_analysis_pass(mg)
-    return mg, seen.batches
 
 
 def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
