@@ -18,7 +18,7 @@ from mase_hw.ops._base import (
     unformatted,
 )
 from mase_hw.ops._interface import Interface
-from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, maskings, scaling
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
 from mase_hw.ops._numbers import (
     Exact,
     Multiplying,
@@ -74,6 +74,7 @@ __all__ = [
     "Ordered",
     "Prepared",
     "Recognized",
+    "Repeating",
     "Reference",
     "Removable",
     "Rewritten",
