@@ -12,11 +12,12 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, PrecisionError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import ValueRange, metadata, update
+from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.precision.cost import Lanes, Prices
-from mase_hw.precision.fitted import Fitted, clips
+from mase_hw.precision.fitted import Fitted, clipped
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress
@@ -106,20 +107,20 @@ def _fitted(base: MaseGraph, goal: Goal, *rest: Any) -> tuple[Fitting, Fitted]:
     try:
         fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
         found = fitting.fitted()
-        if goal.bounds_loss or not clips(found.result):
+        if goal.bounds_loss or not clipped(found.result):
             return fitting, found
     except PrecisionError:
-        if not goal.bounds_loss:
+        if fitting is None or not (goal.bounds_loss and fitting.clipped):
             raise
     # Held-out samples may reach further than those that ranges were seen on.
     try:
-        wider = Fitting(_widened(base), *given)
+        wider = Fitting(_widened(base, fitting.clipped), *given)
         again = wider.fitted()
     except PrecisionError:
-        if fitting is None or found is None:
+        if found is None:
             raise
         return fitting, found
-    if fitting is None or found is None or again.result.sqnr_db > found.result.sqnr_db:
+    if found is None or again.result.sqnr_db > found.result.sqnr_db:
         return wider, again
     return fitting, found
 
@@ -138,13 +139,22 @@ def _growing(progress: Progress | None) -> Progress | None:
     return advance
 
 
-def _widened(mg: MaseGraph) -> MaseGraph:
-    """Return a graph whose streams are taken to reach `HEADROOM` times as far as was seen."""
+def _widened(mg: MaseGraph, names: Collection[str]) -> MaseGraph:
+    """Return a graph in which some results are taken to reach `HEADROOM` times as far as was seen.
+
+    Args:
+        mg: a graph with observed ranges.
+        names: of the nodes whose results they are.
+    """
     mg = mg.copy()
     for node in mg.nodes:
         software = metadata(node).software
         if software is not None:
-            ranges = {name: _times(item) for name, item in software.ranges.items()}
+            of = {name: maker.name for name, maker in stream_operands(node)}
+            ranges = {
+                name: _times(item) if of.get(name, node.name) in names else item
+                for name, item in software.ranges.items()
+            }
             update(node, software=replace(software, ranges=ranges))
     return mg
 

@@ -27,7 +27,7 @@ from mase_hw.passes.formats.shared_formats import shares_format
 from mase_hw.precision.operands import Operand, operator_of
 
 # Random vectors of each output, and examples at a time.
-DRAWS = 4
+DRAWS = 16
 CHUNK = 16
 WIDTH = "width"
 TINY = 1e-300
