@@ -6,8 +6,8 @@ from zlib import crc32
 
 # Days until every test has run.
 TURNS = 14
-# Parameters of one test that run on a day, or a share of them so large that all have their turn.
-PARAMETERS = 2
+# Days until every test without parameters has run.
+ALONE = 2
 # Beginnings of the names of tests that run every day: style and lint, what recorded networks
 # compute, and the main job at every parallelism.
 ALWAYS = (
@@ -24,22 +24,25 @@ def is_due(name: str, day: int) -> bool:
     return name.startswith(ALWAYS) or crc32(name.encode()) % TURNS == day % TURNS
 
 
-def due_parameters(names: Sequence[str], day: int) -> set[str]:
+def due(names: Sequence[str], day: int) -> set[str]:
     """Return those of the other tests' node ids that run on a day.
 
-    Of a test with many parameters neighbours run together, which share what they set up.
+    Of a test with parameters one runs, or so many neighbours that all have their turn: they share
+    what they set up.
     """
     found: set[str] = set()
     for function, group in groupby(names, lambda name: name.partition("[")[0]):
         members = list(group)
         if function.startswith(ALWAYS):
             found.update(members)
-        else:
+        elif len(members) > 1:
             found.update(_window(members, day))
+        elif crc32(function.encode()) % ALONE == day % ALONE:
+            found.update(members)
     return found
 
 
 def _window(members: Sequence[str], day: int) -> Iterable[str]:
-    size = min(len(members), max(PARAMETERS, -(-len(members) // TURNS)))
+    size = -(-len(members) // TURNS)
     start = day * size % len(members)
     return [members[(start + place) % len(members)] for place in range(size)]

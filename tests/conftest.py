@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tests._turns import due_parameters, is_due
+from tests._turns import due, is_due
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -33,11 +33,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.option.day != "all":
         day = int(config.option.day)
         fast = [item.nodeid for item in items if not item.get_closest_marker("slow")]
-        due = due_parameters(fast, day)
+        chosen = due(fast, day)
         kept = [
             item
             for item in items
-            if (is_due(item.nodeid, day) if item.get_closest_marker("slow") else item.nodeid in due)
+            if item.nodeid in chosen
+            or (item.get_closest_marker("slow") and is_due(item.nodeid, day))
         ]
         late = set(items) - set(kept)
         config.hook.pytest_deselected(items=list(late))

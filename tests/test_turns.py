@@ -1,6 +1,6 @@
 """Every test runs on some day of a cycle, and the choice of a day is always the same."""
 
-from tests._turns import ALWAYS, PARAMETERS, TURNS, due_parameters, is_due
+from tests._turns import ALONE, ALWAYS, TURNS, due, is_due
 
 NAMES = [f"tests/flow/test_x.py::test_y[{number}]" for number in range(500)]
 
@@ -19,16 +19,21 @@ def test_some_run_every_day():
     assert all(is_due(f"{start}x::y", day) for start in ALWAYS for day in range(TURNS))
 
 
-def test_of_many_parameters_a_few_run_and_all_within_a_cycle():
-    others = ["tests/flow/test_x.py::test_z", "tests/flow/test_x.py::test_w[a]"]
+def test_of_parameters_few_run_and_all_within_a_cycle():
     for count in (2, 7, 40, 500):
-        names = [*NAMES[:count], *others]
-        days = [due_parameters(names, day) for day in range(100, 100 + TURNS)]
+        names = NAMES[:count]
+        days = [due(names, day) for day in range(100, 100 + TURNS)]
         assert set().union(*days) == set(names)
-        most = min(count, max(PARAMETERS, -(-count // TURNS)))
-        assert all(len(found) == most + len(others) for found in days)
+        assert all(len(found) == -(-count // TURNS) for found in days)
+
+
+def test_two_days_run_every_test_without_parameters():
+    names = [f"tests/flow/test_x.py::test_{number}" for number in range(500)]
+    days = [due(names, day) for day in range(100, 100 + ALONE)]
+    assert set().union(*days) == set(names)
+    assert max(map(len, days)) < 0.6 * len(names)
 
 
 def test_quality_is_looked_at_whole():
     names = [f"{start}::x[{number}]" for start in ALWAYS for number in range(9)]
-    assert due_parameters(names, 5) == set(names)
+    assert due(names, 5) == set(names)

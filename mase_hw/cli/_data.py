@@ -40,6 +40,11 @@ def load_split(argument: str) -> Split:
         return Split.read(_npz(Path(argument)), argument)
     if ":" in argument:
         return Split.read(_made(argument), argument)
+    if Path(argument).suffix:
+        raise DataError(
+            f"{argument} is no data: allowed are a data set's name, an .npz file with inputs and "
+            "labels, and file.py:factory"
+        )
     return dataset(argument).load().hold_out()
 
 

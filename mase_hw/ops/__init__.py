@@ -18,7 +18,7 @@ from mase_hw.ops._base import (
     unformatted,
 )
 from mase_hw.ops._interface import Interface
-from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, maskings, scaling
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
 from mase_hw.ops._numbers import (
     Exact,
     Multiplying,
@@ -76,6 +76,7 @@ __all__ = [
     "Recognized",
     "Reference",
     "Removable",
+    "Repeating",
     "Rewritten",
     "Selecting",
     "Stateful",

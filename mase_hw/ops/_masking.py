@@ -74,6 +74,16 @@ class Masked(Interface):
         return False
 
 
+class Repeating(Interface):
+    """Its result is that of its other operands, as often as one has rows.
+
+    Attributes:
+        counted_argument: the ATen argument whose rows count, and nothing else of it.
+    """
+
+    counted_argument: ClassVar[str] = ""
+
+
 @dataclass(frozen=True)
 class Masking:
     """A call that puts a mask on scores.

@@ -52,7 +52,8 @@ class Network:
         for node in mg.inputs:
             beats = np.arange(inferences * spec(node).beats)
             self._results[node] = self._stages.add(Steps(0), {"": Stream(beats)})
-        self._inputs = {id(stream) for stream in self._results.values()}
+        # Cycles after an input, at least, in which a stream begins.
+        self._earliest = dict.fromkeys(self._results.values(), 0)
         for node, netlist in netlists.items():
             netlist = netlist.flat
             streams = {
@@ -87,17 +88,19 @@ class Network:
                 given |= self._first_words(netlist, name, cell, given)
                 output = Wire(name, next(iter(cell.outputs)))
                 streams[output] = self._stages.add_cell(cell.motion, given)
+                lag = sum(stage.lag for stage in cell.motion.stages)
+                self._earliest[streams[output]] = self._begins(given.values()) + lag
         return streams[netlist.outputs["data_out_0"]]
+
+    def _begins(self, streams: Iterable[Stream]) -> int:
+        return min(self._earliest.get(stream, FIRST_CYCLE) for stream in streams)
 
     def _first_words(
         self, netlist: Netlist, name: str, cell: Cell, given: Mapping[str, Stream]
     ) -> dict[str, Stream]:
-        """Return the words that a cell takes with its beats, where those come from an input.
-
-        Elsewhere words have come when beats do.
-        """
+        """Return the words that a cell takes with its beats, where those may come before them."""
         beats = cell.inputs[next(iter(given))].beats
-        if not {id(stream) for stream in given.values()} & self._inputs:
+        if self._begins(given.values()) >= FIRST_CYCLE:
             return {}
         return {
             port: Stream(np.full(self._inferences * cell.inputs[port].beats, FIRST_CYCLE))

@@ -161,11 +161,27 @@ class Beside(nn.Module):
         return torch.relu(x), self.layer(y)
 
 
-def test_the_first_words_of_a_memory_come_later_than_the_first_beats(tmp_path):
-    inputs = (torch.randn(2, 4), torch.randn(2, 3, 8))
-    project = mase_hw.emit_verilog(quantize(trace(Beside(), inputs)), output=tmp_path)
-    report = mase_hw.simulate(project, samples=3)
-    assert report.latency_cycles == report.predicted_latency_cycles
+class BehindWires(nn.Module):
+    """A layer whose lanes are copies of the inputs, which another branch takes too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x):
+        return x.softmax(-1)[:, 0], self.layer(x.repeat_interleave(2, 1))
+
+
+@pytest.mark.parametrize(
+    ("model", "shapes"), [(Beside, [(2, 4), (2, 3, 8)]), (BehindWires, [(2, 5, 3)])]
+)
+def test_the_first_words_of_a_memory_come_later_than_the_first_beats(model, shapes, tmp_path):
+    inputs = tuple(torch.randn(*shape) for shape in shapes)
+    graph = quantize(trace(model().eval(), inputs))
+    for parallelism in (1, "auto"):
+        project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
+        report = mase_hw.simulate(project, samples=3)
+        assert report.latency_cycles == report.predicted_latency_cycles
 
 
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))

@@ -191,6 +191,81 @@ def test_the_hardware_of_a_smaller_graph_is_bit_exact(tmp_path):
     assert report.bit_exact, report.first_mismatch
 
 
+class Recurrent(nn.Module):
+    """Two recurrent layers, with all results or the last one alone."""
+
+    def __init__(self, kind, hidden, both, last):
+        super().__init__()
+        self.last = last
+        self.core = getattr(nn, kind)(6, hidden, 2, batch_first=True, bidirectional=both)
+        self.scores = nn.Linear(hidden * (1 + both), 3)
+
+    def forward(self, x):
+        y, _ = self.core(x)
+        return self.scores(y[:, -1] if self.last else y)
+
+
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
+@pytest.mark.parametrize(("both", "last"), [(False, True), (True, False)])
+def test_hidden_units_of_recurrent_layers_leave_with_their_gates(kind, both, last):
+    """The oracle is torch's own layer of half the width, with the weights that are left."""
+    torch.manual_seed(0)
+    model = Recurrent(kind, 8, both, last)
+    with torch.no_grad():
+        for item in model.parameters():
+            item.mul_(10 ** (2 * torch.rand(item.shape) - 1))
+    mg = trace(model, torch.randn(2, 4, 6))
+    smaller, info = prune_structure_transform_pass(mg, {"sparsity": 0.5})
+    assert all(after * 2 == before for before, after in info["channels"].values())
+    narrow = Recurrent(kind, 4, both, last)
+    narrow.load_state_dict(smaller.state_dict())
+    inputs = torch.randn(5, 4, 6)
+    torch.testing.assert_close(smaller(inputs), narrow(inputs), rtol=1e-4, atol=1e-5)
+    # Rows of every gate, and the same units of all of them.
+    gates = model.core.weight_ih_l0.detach().unflatten(0, (-1, 8))
+    left = narrow.core.weight_ih_l0.detach().unflatten(0, (-1, 4))
+    units = [next(i for i in range(8) if torch.equal(gates[0, i], row)) for row in left[0]]
+    assert torch.equal(gates[:, units], left)
+
+
+class Spelled(nn.Module):
+    """Weights that a model takes parts of, turns over, or divides into groups."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.how = how
+        self.first = nn.Parameter(torch.randn(16, 6))
+        self.attention = nn.MultiheadAttention(16, 4, batch_first=True)
+        self.grouped = nn.Conv1d(4, 8, 3, padding=1, groups=2)
+        self.second = nn.Parameter(torch.randn(3, 16 if how != "groups" else 8))
+
+    def forward(self, x):
+        if self.how == "groups":
+            y = torch.relu(self.grouped(x)).mean(-1)
+        else:
+            y = torch.relu(x @ self.first.T)
+        if self.how == "attention":
+            y = self.attention(y, y.flip(1), y * y)[0]
+        return y @ self.second.t()
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ("turned", {"matmul": [16, 8]}),
+        ("attention", {"attention_linear": [4, 2], "attention_linear_2": [4, 2]}),
+        ("groups", {"grouped": [8, 4]}),
+    ],
+)
+def test_weights_are_followed_to_their_parameters(how, expected):
+    torch.manual_seed(0)
+    mg = trace(Spelled(how), torch.randn(2, 4, 6))
+    smaller, info = prune_structure_transform_pass(mg, {"sparsity": 0.5})
+    assert info["channels"].items() >= expected.items()
+    assert info["parameters"][1] < 0.7 * info["parameters"][0]
+    assert smaller(torch.randn(5, 4, 6)).shape[-1] == 3
+
+
 class Norms(nn.Module):
     """A softmax over features, an input that is added, and an output: nothing may leave."""
 
@@ -206,7 +281,10 @@ class Norms(nn.Module):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"sparsity": 0.5}, "has no channels that can leave"),
+        (
+            {"sparsity": 0.5},
+            r"no channels that can leave: add \(at .*x \+ self.a.*needs those of a",
+        ),
         ({"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
         ({"sparsity": -0.5}, "sparsity is -0.5"),
         ({}, "sparsity is None"),

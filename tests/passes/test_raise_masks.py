@@ -169,3 +169,65 @@ def test_the_numbers_of_tokens_say_which_are_padding():
     assert PADDED not in targets(mg)
     assert preflight(mg) == []
     assert mg.inputs[0].meta["mase"].common.results["data_out_0"].format.width == 6
+
+
+WINDOWS = 4
+
+
+class Windows(nn.Module):
+    """Attention in windows, which lie in front with the batch; each has a mask of its own."""
+
+    def __init__(self, how, fill):
+        super().__init__()
+        self.how = how
+        places = torch.randint(0, 2, (WINDOWS, TOKENS), generator=torch.Generator().manual_seed(5))
+        apart = places[:, :, None] != places[:, None, :]
+        self.register_buffer("mask", torch.zeros(apart.shape).masked_fill(apart, fill))
+        self.bias = nn.Parameter(BIAS)
+
+    def forward(self, x):
+        query, rows = heads(x.reshape(-1, TOKENS, HEADS * SIZE)), x.shape[0]
+        return self.attend(query, rows).reshape(rows, WINDOWS, HEADS, TOKENS, SIZE)
+
+    def attend(self, query, rows):
+        mask = self.mask[:, None].repeat(rows, 1, 1, 1)
+        if self.how == "fused":
+            mask = mask + self.bias
+            return nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+        scores = query @ query.transpose(2, 3) * 0.5
+        if self.how == "filled":
+            scores = scores.masked_fill(mask < 0, float("-inf"))
+        elif self.how == "apart":
+            scores = scores.reshape(rows, WINDOWS, HEADS, TOKENS, TOKENS) + self.mask[:, None]
+            scores = scores.reshape(-1, HEADS, TOKENS, TOKENS)
+        else:
+            scores = scores + mask
+        return torch.softmax(scores, -1) @ query
+
+
+@pytest.mark.parametrize("how", ["fused", "added", "filled", "apart"])
+@pytest.mark.parametrize("fill", [-1e9, -100.0])
+def test_each_window_of_an_inference_has_a_mask(how, fill):
+    model = Windows(how, fill)
+    shape = (WINDOWS, TOKENS, HEADS * SIZE)
+    mg = canonicalize(mase_hw.trace(model, torch.randn(2, *shape)))
+    for rows in (1, 3):
+        x = torch.randn(rows, *shape)
+        torch.testing.assert_close(mg(x), model(x))
+    assert preflight(mase_hw.quantize(mg)) == []
+
+
+def test_a_mask_that_follows_an_input_is_none_of_windows():
+    """What is repeated for every inference is constant, but what is added to it is not."""
+
+    def attend(x, c):
+        query = x.reshape(-1, TOKENS, SIZE)
+        mask = c.repeat(x.shape[0], 1, 1) + query @ query.mT
+        y = nn.functional.scaled_dot_product_attention(query, query, query, attn_mask=mask)
+        return y.reshape(x.shape)
+
+    made = Apply(attend, torch.randn(WINDOWS, TOKENS, TOKENS))
+    mg = canonicalize(mase_hw.trace(made, torch.randn(2, WINDOWS, TOKENS, SIZE)))
+    assert any(
+        "its mask is computed" in str(problem) for problem in preflight(mase_hw.quantize(mg))
+    )

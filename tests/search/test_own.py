@@ -200,6 +200,7 @@ def test_samples_of_every_form_are_split(here):
         ("net.py:wrong", "gives a tuple of 3; allowed: a Split"),
         ("net.py:uneven", "gives 4 samples and 3 labels"),
         ("nothing.npz", "cannot be read as an .npz file"),
+        ("inputs.npy", "is no data: allowed are a data set"),
     ):
         with pytest.raises(DataError, match=message):
             load_split(name)

@@ -15,12 +15,14 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._masking import Repeating
 
 
-class RowsLike(Composite):
+class RowsLike(Composite, Repeating):
     """A constant for each row of a stream."""
 
     name = "rows_like"
+    counted_argument = "like"
     targets = ("mase.rows_like.default",)
     operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
 

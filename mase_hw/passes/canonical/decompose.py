@@ -85,7 +85,8 @@ def with_layers(mg: MaseGraph) -> MaseGraph:
     """
     if not any(_weighs(mg, node) for node in mg.nodes):
         return mg
-    mg, _ = add_common_metadata_analysis_pass(mg.copy(), {})
+    mg, _ = fold_constants_transform_pass(mg.copy())
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
     mg, _ = decompose_transform_pass(mg)
     mg, _ = fold_constants_transform_pass(mg)
     return add_common_metadata_analysis_pass(mg, {})[0]
@@ -95,8 +96,15 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
     found = _rewritten(node)
     if found is None or not found.weighs:
         return False
-    constants = [mg.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
-    return any(item.dim() >= 2 and isinstance(item, nn.Parameter) for item in constants)
+    return any(_is_matrix(mg, item) for item in node.all_input_nodes)
+
+
+def _is_matrix(mg: MaseGraph, item: Node) -> bool:
+    """Return whether a value is a matrix of weights, or one that is turned over."""
+    while item.op == "call_function" and len(item.all_input_nodes) == 1:
+        (item,) = item.all_input_nodes
+    constant = mg.constant(item) if item.op == "get_attr" else None
+    return isinstance(constant, nn.Parameter) and constant.dim() >= 2
 
 
 def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:

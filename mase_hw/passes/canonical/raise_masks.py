@@ -6,11 +6,21 @@ import torch
 from torch import Tensor
 from torch.fx import Interpreter, Node
 
+from mase_hw._aten import aten
 from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
-from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, maskings, operator_for, scaling
+from mase_hw.ops import (
+    EXCLUDED,
+    Mask,
+    Masked,
+    Masking,
+    Repeating,
+    maskings,
+    operator_for,
+    scaling,
+)
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -29,7 +39,9 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
     spelled, is tried on inputs: where it is a constant one in which the keys are left out that are
     zero in the input, or those that are not, `Masked.masked` writes the node with both. So it
     does for scores to which such a mask, or a constant one, is added, or that are filled where it
-    is not. A query that sees no key at all has zeros for a result.
+    is not. A query that sees no key at all has zeros for a result. Where a mask is the same for
+    all inferences and one for each of the rows of an inference, as those of shifted windows, these
+    rows become a dimension of their own.
 
     Args:
         mg: a graph with common metadata, constants folded.
@@ -75,12 +87,25 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     if mask.kept is not None:
         inputs["kept"] = mask.kept
 
+    rows = _rows(mask, len(call.result.shape))
+
     def write(operands: Table) -> list[Argument] | None:
         known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
+        if rows > 1:
+            apart = (aten.unflatten.int(item, 0, [-1, rows]) for item in operands.values())
+            operands = dict(zip(operands, apart, strict=True))
         result = operator.masked(call, operands, known, scale)
+        if rows > 1 and result is not None:
+            result = aten.flatten.using_ints(result, 0, 1)
         return None if result is None else [result]
 
     return rewrite(mg, node, call, write, inputs)
+
+
+def _rows(mask: Mask, rank: int) -> int:
+    """Return how many masks there are for the rows of one inference."""
+    parts = [item for item in (mask.seen, mask.bias) if item is not None and item.dim() == rank]
+    return max((len(item) for item in parts), default=1)
 
 
 class _Masks:
@@ -150,7 +175,17 @@ class _Masks:
                     found = self._tried(node, source, inside, negated)
                     if found is not None:
                         return found
-        return None
+        return self._same_for_all(node, inside, negated)
+
+    def _same_for_all(self, node: Node, inside: set[Node], negated: bool) -> Mask | None:
+        """Return the parts of a mask of constants that are repeated for every inference."""
+        order = [item for item in self._mg.nodes if item in inside]
+        try:
+            value = _evaluated(self._mg, order, {}, node)
+        except (RuntimeError, KeyError):
+            # It depends on more than the rows of an input.
+            return None
+        return _parts(value, negated)
 
     def _tried(self, node: Node, source: Node, inside: set[Node], negated: bool) -> Mask | None:
         """Return the parts of a mask of what `source` computes, as it is on inputs of all kinds."""
@@ -177,7 +212,7 @@ class _Masks:
         order = [item for item in self._mg.nodes if item in inside]
 
         def compute(rows: Tensor) -> Tensor:
-            values = _evaluated(self._mg, order, source, rows, node)
+            values = _evaluated(self._mg, order, {source: rows}, node)
             return values.expand(len(rows), *values.shape[1:])
 
         try:
@@ -217,21 +252,30 @@ def _probes(keys: int) -> Tensor:
 
 
 def _evaluated(
-    mg: MaseGraph, order: list[Node], source: Node, rows: Tensor, result: Node
+    mg: MaseGraph, order: list[Node], known: dict[Node, Argument], result: Node
 ) -> Tensor:
+    """Return a result, of known values or else of one inference, whose inputs are not known."""
     interpreter = Interpreter(mg.model)
-    values: dict[Node, Argument] = {source: rows}
+    values = dict(known)
     with torch.no_grad():
         for item in order:
             if item.op == "get_attr":
                 values[item] = mg.constant(item)
-            elif item.op == "call_function" and item is not source:
-                if not all(given in values for given in item.all_input_nodes):
-                    continue
-                interpreter.env = values
-                values[item] = interpreter.run_node(item)
+            elif item.op == "call_function" and item not in known:
+                interpreter.env = values if known else {**_counted(item), **values}
+                if all(given in interpreter.env for given in item.all_input_nodes):
+                    values[item] = interpreter.run_node(item)
     found: Tensor = values[result]
     return found
+
+
+def _counted(node: Node) -> dict[Node, Argument]:
+    """Return what stands for the operand whose rows alone are read."""
+    operator = operator_for(node.target)
+    if not isinstance(operator, Repeating):
+        return {}
+    like: Node = aten_arguments(node)[operator.counted_argument]
+    return {like: torch.empty(common(like).results["data_out_0"].shape)}
 
 
 def _parts(value: Tensor, negated: bool) -> Mask | None:

@@ -14,7 +14,8 @@ reaches the output, stays.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,7 +29,10 @@ from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Normalizing, Weighted, operator_for
 
 FREE = -1
+# An index of a constant that a node does not read.
+UNREAD = -2
 WEIGHT = "weight"
+GROUPS = "groups"
 
 
 @dataclass(frozen=True)
@@ -127,6 +131,14 @@ class Channels:
         return found[torch.searchsorted(known, labels.contiguous())] if labels.numel() else labels
 
 
+class _Weight(NamedTuple):
+    """A constant behind a weight: axes that count results and operands, and their indices there."""
+
+    leaf: Node
+    result: tuple[int, Tensor]
+    operand: tuple[int, Tensor]
+
+
 def find_channels(mg: MaseGraph) -> Channels:
     """Return the channels of a graph, as fine as they may leave: what is left is a rectangle."""
     return _Tracer(mg).run()
@@ -155,13 +167,21 @@ class _Tracer:
             elif node.op == "call_function":
                 if all(item in self._leaves for item in node.all_input_nodes):
                     given = [leaf for item in node.all_input_nodes for leaf in self._leaves[item]]
-                    self._leaves[node] = tuple(dict.fromkeys(given))
+                    self._leaves[node] = () if self._counts(node) else tuple(dict.fromkeys(given))
                 else:
                     self._visit(node)
         self._join_shared()
         self._check_rectangles()
         self._label_constants()
         return self._found
+
+    def _counts(self, node: Node) -> bool:
+        """Return whether a node's values are whole numbers, as positions, which no NaN reaches."""
+        value = self._values[node]
+        real = isinstance(value, Tensor) and (
+            value.is_floating_point() or value.dtype == torch.bool
+        )
+        return not real
 
     def _labels(self, node: Node) -> Tensor:
         labels = self._found.labels.get(node)
@@ -195,10 +215,14 @@ class _Tracer:
         if begins and weight is not None:
             result = self._begin(node, weight, result)
         result = _spread(self._found.joined(result))
+        if len(torch.unique(result[result >= 0])) == 1:
+            # Without its last channel a result would be empty.
+            self._found.fix(result, node)
+            result = torch.full_like(result, FREE)
         self._found.labels[node] = result
         self._note_split(result)
         if bool((result >= 0).any()):
-            self._follow(node, result, weight if begins else None)
+            self._follow(node, result, weight.leaf if begins and weight else None)
 
     def _carried(self, node: Node, item: Node, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return what `_probe` does, and that norms carry every channel on."""
@@ -215,34 +239,55 @@ class _Tracer:
         else:
             self._found.parts.append([item for item in torch.unique(carried).tolist() if item >= 0])
 
-    def _weight(self, node: Node) -> Node | None:
-        """Return the constant weight of a node."""
+    def _weight(self, node: Node) -> _Weight | None:
+        """Return the constant that a node's weight is, or is a part of."""
         operator = operator_for(node.target)
-        if isinstance(operator, Weighted):
-            for name, item in tensor_arguments(node, operator.operand_names):
-                if name == WEIGHT and isinstance(item, Node) and item.op == "get_attr":
-                    return item if self._mg.constant(item).dim() >= 2 else None
+        if not isinstance(operator, Weighted):
+            return None
+        given = dict(tensor_arguments(node, operator.operand_names)).get(WEIGHT)
+        leaves = self._leaves.get(given, ()) if isinstance(given, Node) else ()
+        if len(leaves) != 1 or self._values[given].dim() < 2:
+            return None
+        result = self._behind(given, leaves[0], operator.result_axis)
+        operand = self._behind(given, leaves[0], 1 - operator.result_axis)
+        return _Weight(leaves[0], result, operand) if result and operand else None
+
+    def _behind(self, given: Node, leaf: Node, axis: int) -> tuple[int, Tensor] | None:
+        """Return the axis of a constant behind that of a weight, and its index for each of it."""
+        if given is leaf:
+            return axis, torch.arange(self._values[leaf].shape[axis])
+        for candidate in range(self._values[leaf].dim()):
+            labels, mixed = self._probe(given, leaf, _along(self._values[leaf], candidate))
+            along = [axis] if labels.shape[axis] > 1 else []
+            if _varying(labels) == along and bool(((labels >= 0) & ~mixed).all()):
+                return candidate, labels.movedim(axis, 0).flatten(1)[:, 0]
         return None
 
-    def _begin(self, node: Node, weight: Node, result: Tensor) -> Tensor:
+    def _begin(self, node: Node, weight: _Weight, result: Tensor) -> Tensor:
         """Label the result of a root by the indices of its weight's result axis."""
-        axis = Weighted.of(operator_for(node.target)).result_axis
-        tensor = self._mg.constant(weight)
-        carried, mixed = self._probe(node, weight, _along(tensor, axis))
-        if mixed.any() or not bool((carried >= 0).all()):
+        axis, indices = weight.result
+        carried, mixed = self._probe(node, weight.leaf, _along(self._values[weight.leaf], axis))
+        if mixed.any() or not torch.isin(carried, indices).all():
             return result
-        return self._found.begin(node, tensor.shape[axis]) + carried
+        known, ranks = torch.unique(carried, return_inverse=True)
+        first = self._found.begin(node, len(known))
+        groups = aten_arguments(node).get(GROUPS, 1)
+        channels = torch.arange(first, first + len(known)).reshape(groups, -1)
+        # Of every group as many leave.
+        self._found.join(channels, channels[:1].expand_as(channels))
+        labels: Tensor = first + ranks
+        return labels
 
-    def _end(self, node: Node, weight: Node, labels: Tensor) -> bool:
+    def _end(self, node: Node, weight: _Weight, labels: Tensor) -> bool:
         """Note the axis of the weight that takes labelled features; false when there is none."""
-        axis = 1 - Weighted.of(operator_for(node.target)).result_axis
+        axis, indices = weight.operand
         labels = self._narrowed(labels)
         axes = _varying(labels)
-        size = self._mg.constant(weight).shape[axis]
-        if len(axes) != 1 or labels.shape[axes[0]] != size:
+        if len(axes) != 1 or labels.shape[axes[0]] != len(indices):
             return False
-        features = labels.movedim(axes[0], 0).reshape(size, -1)[:, 0]
-        self._found.slices.append(Slice(weight, axis, features, node, ends=True))
+        features = torch.full((self._values[weight.leaf].shape[axis],), UNREAD)
+        features[indices] = labels.movedim(axes[0], 0).reshape(len(indices), -1)[:, 0]
+        self._found.slices.append(Slice(weight.leaf, axis, features, node, ends=True))
         return True
 
     def _follow(self, node: Node, result: Tensor, root_weight: Node | None) -> None:
@@ -277,7 +322,8 @@ class _Tracer:
         seen = (carried >= 0) & (result >= 0) & ~mixed
         if mixed.any() or not seen.any():
             return None
-        channels = torch.full((size,), FREE)
+        channels = torch.full((size,), UNREAD)
+        channels[carried[carried >= 0]] = FREE
         channels[carried[seen]] = result[seen]
         return channels if torch.equal(channels[carried[seen]], result[seen]) else None
 
@@ -298,23 +344,26 @@ class _Tracer:
         every[labels >= 0] = ranks
         rank = torch.zeros(tuple(shape), dtype=torch.int64)
         depends, mixed = none[1].clone(), none[1].clone()
+        # Another layout in memory may round otherwise.
+        value = value.clone()
+        clean = self._run(node, item, value)
+
+        def spoiled(where: Tensor) -> Tensor:
+            unknown, moved = value.clone(), value.clone()
+            unknown[where] = float("nan")
+            moved[where] = 1.5 * value[where] + 1.0
+            unknown, moved = (self._run(node, item, given) for given in (unknown, moved))
+            return unknown.isnan() | (moved != clean)
+
         for bit in range(max(1, (len(known) - 1).bit_length())):
             chosen = (every >> bit) & 1 == 1
-            one = self._spoiled(node, item, value, chosen & (labels >= 0))
-            zero = self._spoiled(node, item, value, ~chosen & (labels >= 0))
+            one, zero = spoiled(chosen & (labels >= 0)), spoiled(~chosen & (labels >= 0))
             rank += one.long() << bit
             depends |= one | zero
             mixed |= one & zero
         single = depends & ~mixed
         found = known[rank.clamp(max=len(known) - 1)]
         return torch.where(single, found, torch.tensor(FREE)), mixed
-
-    def _spoiled(self, node: Node, item: Node, value: Tensor, where: Tensor) -> Tensor:
-        """Return which elements of a node's result change with these of an operand."""
-        unknown = self._run(node, item, value.masked_fill(where, float("nan")))
-        moved = self._run(node, item, torch.where(where, 1.5 * value + 1.0, value))
-        clean: Tensor = self._values[node]
-        return unknown.isnan() | (moved != clean)
 
     def _run(self, node: Node, item: Node, value: Tensor) -> Tensor:
         """Return a node's result with another value of an operand, or of a constant behind one."""
@@ -337,11 +386,10 @@ class _Tracer:
         axes = _varying(labels)
         if len(axes) > 1:
             self._join_along(labels, axes[-1])
-            for channel in torch.unique(labels).tolist():
-                if channel >= 0:
-                    self._found.blocks.setdefault(
-                        self._found.roots[channel][0], labels.shape[axes[-1]]
-                    )
+            rows = labels.movedim(axes[-1], -1).flatten(end_dim=-2)
+            for row in torch.unique(rows[(rows >= 0).all(dim=1)], dim=0):
+                root, _ = self._found.roots[int(row[0])]
+                self._found.blocks.setdefault(root, len(torch.unique(row)))
 
     def _narrowed(self, labels: Tensor) -> Tensor:
         """Return labels that vary along one axis, after what else varies leaves together."""
@@ -368,32 +416,41 @@ class _Tracer:
         """Let what is read in several places leave in all of them; where one does not, in none."""
         readers: dict[str, set[Node]] = defaultdict(set)
         for node in self._mg.nodes:
-            if node.op == "get_attr":
-                readers[str(node.target)] |= set(node.users)
+            if node not in self._leaves:
+                for operand in node.all_input_nodes:
+                    for leaf in self._leaves.get(operand, ()):
+                        readers[str(leaf.target)].add(node)
         slices: dict[tuple[str, int], list[Slice]] = defaultdict(list)
         for item in self._found.slices:
             slices[str(item.constant.target), item.axis].append(item)
+        self._found.slices = []
         for (name, _), shared in slices.items():
-            everywhere = {item.reader for item in shared} >= {
-                reader for reader in readers[name] if reader not in self._leaves
-            }
+            everywhere = {item.reader for item in shared} >= readers[name]
+            whole = torch.stack([item.channels for item in shared]).amax(dim=0)
             for item in shared:
-                self._found.join(shared[0].channels, item.channels)
-                agree = torch.equal(shared[0].channels < 0, item.channels < 0)
-                if not everywhere or not agree:
-                    self._found.fix(item.channels, item.reader)
+                self._found.join(whole, item.channels)
+                if not everywhere or bool(((item.channels == FREE) & (whole >= 0)).any()):
+                    self._found.fix(whole, item.reader)
+                own = item.channels.where(item.channels >= 0, whole.clamp(min=FREE))
+                self._found.slices.append(replace(item, channels=own))
 
     def _label_constants(self) -> None:
-        """Label what is computed of constants alone by their channels."""
+        """Label constants, and what is computed of them alone, by their channels."""
+        slices = {(item.constant, item.axis): item for item in self._found.slices}
         for node, leaves in self._leaves.items():
-            for item in self._found.slices:
-                if node.op == "get_attr" or item.constant not in leaves:
-                    continue
-                value = self._values[item.constant]
-                shape = [-1 if axis == item.axis else 1 for axis in range(value.dim())]
-                labels = item.channels.reshape(shape).expand(value.shape)
-                carried, _ = self._probe(node, item.constant, labels)
-                self._found.labels[node] = _spread(carried)
+            labels = self._labels(node)
+            for item in slices.values():
+                if item.constant in leaves:
+                    value = self._values[item.constant]
+                    shape = [-1 if axis == item.axis else 1 for axis in range(value.dim())]
+                    given = item.channels.reshape(shape).expand(value.shape)
+                    carried = (
+                        given
+                        if node is item.constant
+                        else self._probe(node, item.constant, given)[0]
+                    )
+                    labels = torch.where(carried >= 0, carried, labels)
+            self._found.labels[node] = labels
 
 
 def cut_dim(node: Node) -> int | None:

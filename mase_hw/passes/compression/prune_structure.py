@@ -26,13 +26,14 @@ from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import decompose_transform_pass, with_layers
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
-from mase_hw.passes.compression._channels import Channels, cut_dim, find_channels
+from mase_hw.passes.compression._channels import GROUPS, Channels, cut_dim, find_channels
 from mase_hw.passes.compression.prune import check_pruning, own_words
 from mase_hw.registry import nearest
 
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
 SIZES = ("size", "shape", "normalized_shape")
-GROUPS = "groups"
+# What an error names at most.
+NAMED = 3
 
 
 @worded_pass(own_words)
@@ -125,8 +126,7 @@ def _selected(
         if name not in known:
             why = nearest(name, known)
             if name in holders:
-                held = holders[name]
-                why = f"{held.name} needs all of them (at {metadata(held).source}); {why}"
+                why = f"{_placed(holders[name])} needs all of them; {why}"
             raise ConfigError(f"pruning: the channels of {name!r} cannot leave; {why}")
     if names is not None:
         groups = {
@@ -135,32 +135,35 @@ def _selected(
             if any(channels.roots[channel][0].name in names for channel in group)
         }
     if not groups:
-        raise ConfigError(f"pruning: {mg.name} has no channels that can leave")
+        needed: dict[Node, str] = {}
+        for name, held in holders.items():
+            needed.setdefault(held, name)
+        told = [f"{_placed(held)} needs those of {name}" for held, name in needed.items()]
+        why = "; ".join(told[:NAMED]) or "no layer has constant weights"
+        raise ConfigError(f"pruning: {mg.name} has no channels that can leave: {why}")
     return groups
+
+
+def _placed(node: Node) -> str:
+    """Return a node's name and the user's line that it comes from."""
+    return node.name if node.op == "output" else f"{node.name} (at {metadata(node).source})"
 
 
 def _scores(
     mg: MaseGraph, channels: Channels, groups: Mapping[int, list[int]], scope: str
 ) -> dict[int, float]:
     """Return the mean magnitude of the weights that make the channels of each group."""
-    means: dict[int, float] = {}
+    means: dict[int, list[float]] = defaultdict(list)
     for item in channels.slices:
         if item.begins:
             weight = mg.constant(item.constant).detach().abs().double().movedim(item.axis, 0)
-            for channel in torch.unique(item.channels).tolist():
-                means[channel] = float(weight[item.channels == channel].mean())
-    if scope == "global":
-        layers = defaultdict(list)
-        for channel, mean in means.items():
-            layers[channels.roots[channel][0]].append(mean)
-        means = {
-            channel: mean * len(layers[root]) / max(sum(layers[root]), 1e-30)
-            for channel, mean in means.items()
-            for root in [channels.roots[channel][0]]
-        }
-    return {
-        key: sum(means[channel] for channel in group) / len(group) for key, group in groups.items()
-    }
+            made = item.channels >= 0
+            found = weight.flatten(1).mean(dim=1)[made]
+            if scope == "global":
+                found = found / found.mean().clamp(min=1e-30)
+            for channel, mean in zip(item.channels[made].tolist(), found.tolist(), strict=True):
+                means[channels.find(channel)].append(mean)
+    return {key: sum(means[key]) / len(means[key]) for key in groups}
 
 
 def _chosen(
@@ -236,7 +239,7 @@ def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
     if not axes:
         return
     (axis,) = axes
-    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1).nonzero().flatten()
+    kept = _kept(gone, axis).nonzero().flatten()
     behind = axis - gone.dim()
     set_tensor(cut.model, f"kept.{norm.name}", kept)
     operand = norm.all_input_nodes[0]
@@ -253,11 +256,13 @@ def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
     norm.replace_all_uses_with(whole, delete_user_cb=lambda user: user is not whole)
 
 
+def _kept(gone: Tensor, axis: int) -> Tensor:
+    """Return which indices of an axis are left."""
+    return (~gone).movedim(axis, 0).reshape(gone.shape[axis], -1).any(dim=1)
+
+
 def _kept_sizes(gone: Tensor) -> list[int]:
-    return [
-        int((~gone).movedim(axis, 0).reshape(size, -1).any(dim=1).sum())
-        for axis, size in enumerate(gone.shape)
-    ]
+    return [int(_kept(gone, axis).sum()) for axis in range(gone.dim())]
 
 
 def _shrink(mg: MaseGraph, channels: Channels, removed: set[int]) -> None:
@@ -283,7 +288,7 @@ def _set_constants(mg: MaseGraph, channels: Channels, removed: set[int]) -> dict
         if len(kept) == len(item.channels):
             continue
         old, name = mg.constant(item.constant), str(item.constant.target)
-        if item.axis == 0 and old.dim() >= 2:
+        if item.axis == 0 and old.dim() >= 2 and not item.begins:
             scales[item.reader] = len(kept) / len(item.channels)
         if (name, item.axis) in done:
             continue
@@ -308,7 +313,7 @@ def _set_bounds(node: Node, gone: Tensor) -> None:
     """Move the bounds of what a node takes of an operand to where they lie in what is left."""
     given, axis = aten_arguments(node), cut_dim(node)
     assert axis is not None
-    kept = gone.logical_not().movedim(axis, 0).flatten(1).any(dim=1)
+    kept = _kept(gone, axis)
     for name, bound in zip(
         ("start", "end"), slice(given["start"], given["end"]).indices(len(kept)), strict=False
     ):
