@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,11 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, PrecisionError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import ValueRange, metadata, update
-from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.precision.cost import Lanes, Prices
-from mase_hw.precision.fitted import Fitted, clipped
+from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress
@@ -100,27 +100,27 @@ def fit_formats(
     return again if again.result.cost.weighed < both.result.cost.weighed else both
 
 
-def _fitted(base: MaseGraph, goal: Goal, *rest: Any) -> tuple[Fitting, Fitted]:
+def _fitted(base: MaseGraph, goal: Goal, samples: Samples, *rest: Any) -> tuple[Fitting, Fitted]:
     """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
-    given = (goal, *rest)
+    given = (goal, samples, *rest)
     fitting, found = None, None
     try:
         fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
         found = fitting.fitted()
-        if goal.bounds_loss or not clipped(found.result):
+        if goal.bounds_loss or not clips(found.result):
             return fitting, found
     except PrecisionError:
-        if fitting is None or not (goal.bounds_loss and fitting.clipped):
+        if not goal.bounds_loss:
             raise
     # Held-out samples may reach further than those that ranges were seen on.
     try:
-        wider = Fitting(_widened(base, fitting.clipped), *given)
+        wider = Fitting(_widened(base, samples), *given)
         again = wider.fitted()
     except PrecisionError:
-        if found is None:
+        if fitting is None or found is None:
             raise
         return fitting, found
-    if found is None or again.result.sqnr_db > found.result.sqnr_db:
+    if fitting is None or found is None or again.result.sqnr_db > found.result.sqnr_db:
         return wider, again
     return fitting, found
 
@@ -139,25 +139,24 @@ def _growing(progress: Progress | None) -> Progress | None:
     return advance
 
 
-def _widened(mg: MaseGraph, names: Collection[str]) -> MaseGraph:
-    """Return a graph in which some results are taken to reach `HEADROOM` times as far as was seen.
-
-    Args:
-        mg: a graph with observed ranges.
-        names: of the nodes whose results they are.
-    """
-    mg = mg.copy()
+def _widened(mg: MaseGraph, samples: Samples) -> MaseGraph:
+    """Return a graph whose streams reach `HEADROOM` times as far as seen where samples go on."""
+    further, mg = mg.copy(), mg.copy()
+    add_software_metadata_analysis_pass(further, {"data": samples.held_out})
     for node in mg.nodes:
-        software = metadata(node).software
-        if software is not None:
-            of = {name: maker.name for name, maker in stream_operands(node)}
-            ranges = {
-                name: _times(item) if of.get(name, node.name) in names else item
-                for name, item in software.ranges.items()
-            }
+        software, other = metadata(node).software, metadata(further.node(node.name)).software
+        if software is not None and other is not None:
+            ranges = {n: _reaching(item, other.ranges[n]) for n, item in software.ranges.items()}
             update(node, software=replace(software, ranges=ranges))
     return mg
 
 
-def _times(seen: ValueRange) -> ValueRange:
+def _reaching(seen: ValueRange, further: ValueRange) -> ValueRange:
+    """Return a range that is wider if another one takes a bit more."""
+    if _whole_bits(further) <= _whole_bits(seen):
+        return seen
     return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)
+
+
+def _whole_bits(seen: ValueRange) -> int:
+    return math.frexp(max(-seen.minimum, seen.maximum))[1]

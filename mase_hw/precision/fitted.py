@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from torch.fx import Node
-
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata
-from mase_hw.graph.streams import stream_operands
 from mase_hw.precision.cost import Lanes
 from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.goal import Goal
@@ -88,15 +85,7 @@ class Fitted:
         return self.result.graph
 
 
-def clipped(result: Result) -> set[str]:
-    """Return the names of nodes whose results a format clips on held-out samples."""
-    mg = result.graph
-    known = {node: metadata(node).agreement for node in mg.nodes}
-    return {_own(mg, node) for node, item in known.items() if item is not None and item.saturated}
-
-
-def _own(mg: MaseGraph, node: Node) -> str:
-    """Return the name of a node that was there before casts were inserted."""
-    while node.op == "call_function" and mg.call(node).operator.role is not None:
-        node = stream_operands(node)[0][1]
-    return node.name
+def clips(result: Result) -> bool:
+    """Return whether a format clips held-out samples."""
+    known = (metadata(node).agreement for node in result.graph.nodes)
+    return any(item is not None and item.saturated for item in known)

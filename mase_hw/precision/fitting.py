@@ -26,7 +26,7 @@ from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
 from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted, clipped
+from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import Progress, by_confidence
@@ -115,11 +115,6 @@ class Fitting:
         stage("uniform formats")
         self._uniform()
         return replace(found, front=[*found.front, *self._front])
-
-    @property
-    def clipped(self) -> set[str]:
-        """Names of nodes whose results a choice clips on held-out samples."""
-        return set().union(*(clipped(result) for _, result in self._tried.values()))
 
     def prepared(self, result: Result, steps: Sequence[str]) -> Result:
         """Return a result with steps of preparation in place of its own."""
@@ -295,7 +290,7 @@ class Fitting:
                 break
             chosen, result = made
             left = result.sqnr_db - wanted
-            if left < -CLIPPED_DB and not self._is_last and clipped(result):
+            if left < -CLIPPED_DB and not self._is_last and clips(result):
                 raise PrecisionError("held-out samples exceed the fitted ranges")
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
