@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mase_hw._kinds import Record
 from mase_hw._stages import stage
-from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
 from mase_hw.graph.agreement import ModelAgreement
@@ -563,6 +563,11 @@ def _explain_memory(state: MemoryState | None) -> list[str]:
     ]
 
 
+def judged_from(summary: DesignSummary | Design) -> int:
+    """Return the number of inferences from which on an interval is judged."""
+    return STEADY_INFERENCES if summary.external is None else LEAST_INFERENCES
+
+
 def _as_predicted(request: RunRequest, report: SimulationReport, result: RunResult) -> bool | None:
     """Return whether the cycles are as predicted; None where no inference came out.
 
@@ -575,9 +580,10 @@ def _as_predicted(request: RunRequest, report: SimulationReport, result: RunResu
     waited = abs(report.latency_cycles - report.predicted_latency_cycles)
     if request.summary.external is not None:
         return waited < interval and (
-            len(ended) < LEAST_INFERENCES or keep_interval(ended, report.latency_cycles, interval)
+            len(ended) < judged_from(request.summary)
+            or keep_interval(ended, report.latency_cycles, interval)
         )
-    if report.interval_cycles is None or report.inferences < STEADY_INFERENCES:
+    if report.interval_cycles is None or report.inferences < judged_from(request.summary):
         return waited == 0
     # Cycles behind the first inference and its intervals.
     late = ended - ended[0] - interval * np.arange(len(ended))

@@ -65,5 +65,7 @@ class LayerSource(RomSource):
         width = self.image.width_bits
         counters = layer_walk(self.depth, self.layers, self.walks) + counter(self.hold)
         logic = self.style in ("logic", "distributed")
-        table = Table(self.words, width, self.image, self._is_block, stages=2, logic=logic)
+        table = Table(
+            self.words, width, self.image, self._is_block, stages=self._registers, logic=logic
+        )
         return counters + Components.of(table, Register(2))

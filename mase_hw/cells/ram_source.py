@@ -42,6 +42,10 @@ class RamSource(RomSource):
         }
 
     @property
+    def _registers(self) -> int:
+        return 2
+
+    @property
     def components(self) -> Components:
         """The memory, and what counts the bytes of a load."""
         width = 8 * -(-self.image.width_bits // 8)

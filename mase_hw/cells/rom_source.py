@@ -101,6 +101,11 @@ class RomSource(Cell):
         return self.style == "block" or (self.style == "auto" and cheaper)
 
     @property
+    def _registers(self) -> int:
+        """Registers that a word passes: two, which block memory has of its own."""
+        return 1 + self._is_block
+
+    @property
     def images(self) -> Mapping[str, tuple[str, Image]]:
         return {"INIT_FILE": ("", self.image)}
 
@@ -116,7 +121,13 @@ class RomSource(Cell):
             counters += Components.of(Pointer((self.hold - 1).bit_length()), Gates(1))
         logic = self.style in ("logic", "distributed")
         words = Table(
-            self.depth, width, self.image, self._is_block, stages=2, logic=logic, irregular=True
+            self.depth,
+            width,
+            self.image,
+            self._is_block,
+            stages=self._registers,
+            logic=logic,
+            irregular=True,
         )
         return counters + Components.of(words, Register(2))
 

@@ -130,7 +130,7 @@ class RowNorm(Cell):
             sums += Components.of(Adder(square - self.below_bits), Register(total, stages))
         constant = self.constant_high << 31 | self.constant_low
         sums += Components.of(
-            (Product(squares + 1, self.row.bit_length() + 1, self.row), self._multiplies),
+            self._times_row(squares + 1, square),
             Register(min(squares + grown * self._multiplies, square)),
             Offset(square, constant.bit_count()),
             (Register(1), stages),
@@ -183,6 +183,15 @@ class RowNorm(Cell):
         """One where a product with the size of a row is more than a shift."""
         return int(self.row & (self.row - 1) > 0)
 
+    def _times_row(self, width: int, result: int) -> Components:
+        """Return what multiplies with the size of a row: one sum, where its digits are two."""
+        if not self._multiplies:
+            return NOTHING
+        odd = self.row // (self.row & -self.row)
+        if any((odd + one) & (odd + one - 1) == 0 for one in (-1, 1)):
+            return Components.of(Adder(min(width + odd.bit_length(), result), full=True))
+        return Components.of(Product(width, self.row.bit_length() + 1, self.row))
+
     @property
     def _drop(self) -> int:
         """Places that every product is shifted by."""
@@ -195,7 +204,7 @@ class RowNorm(Cell):
         difference = total + self.centred if self._multiplies or self.centred else width
         components = NOTHING
         if self._multiplies:
-            components += Components.of(Product(width, self.row.bit_length() + 1, self.row))
+            components += self._times_row(width, total)
             components += Components.of(Register(total, 1 + (not self.centred)))
         if self.centred:
             components += Components.of(Adder(difference), Register(difference))
@@ -218,7 +227,11 @@ class RowNorm(Cell):
 
     @property
     def multipliers(self) -> int:
-        """A square, a product and a weight a lane; the square of the sum; three for a step."""
+        """A square, a product and a weight a lane; the square of the sum; three for a step.
+
+        No block makes two of them: of two lanes squares and weights have no operand in common, and
+        two products with the root have 64 bits for 48.
+        """
         return (2 + self.affine) * self.lanes + self.centred + 3 * self.step
 
     @classmethod

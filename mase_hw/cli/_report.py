@@ -268,8 +268,10 @@ def _cycle_rows(
     design: Design | DesignSummary, simulation: SimulationReport | None
 ) -> list[tuple[str, str]]:
     """Return predictions beside measurements; stalled ports measure the stalls."""
+    from mase_hw.sim.simulate import judged_from
+
     measured = simulation if simulation is not None and simulation.stall == 0 else None
-    rows = []
+    rows, least = [], judged_from(design)
     for what, predicted, seen in (
         ("latency", design.latency_cycles, measured and measured.latency_cycles),
         ("interval", design.interval_cycles, measured and measured.interval_cycles),
@@ -277,6 +279,8 @@ def _cycle_rows(
         rows.append((f"{what}, predicted (cycles)", f"{predicted:,}"))
         if seen is not None:
             rows.append((f"{what}, simulated (cycles)", f"{seen:,}"))
+    if measured and measured.interval_cycles is not None and measured.inferences < least:
+        rows[-1] = (f"{rows[-1][0]}, judged from {least} inferences on", rows[-1][1])
     if design.external is not None:
         rows.append(("memory port, predicted (cycles)", f"{design.external.cycles:,}"))
         rows.append(("external memory (bytes)", f"{design.external.bytes:,}"))

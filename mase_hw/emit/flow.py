@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 
+from mase_hw._collection import known_objects_kept
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
@@ -103,6 +104,7 @@ def with_ranges(
 
 
 @naming_units()
+@known_objects_kept()
 def quantize(
     mg: MaseGraph,
     config: Mapping[str, object] | None = None,
@@ -190,6 +192,7 @@ def with_loops(mg: MaseGraph) -> MaseGraph:
         ) from None
 
 
+@known_objects_kept()
 def to_hardware(
     mg: MaseGraph,
     *,

@@ -30,7 +30,7 @@ from mase_hw.passes.formats.losses import drop_losses_transform_pass
 
 _ONLY_A_LOSS = (
     "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "
-    "what it is computed of, which has hardware"
+    "what it is computed of, which has hardware, or reduce the dimensions behind the batch"
 )
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._cache import TAKEN, abandoned, alone_in, scratch_folder
+from mase_hw._collection import known_objects_kept
 from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
@@ -53,6 +54,7 @@ class Project:
     warnings: tuple[Note, ...] = ()
 
 
+@known_objects_kept()
 def write_project(
     mg: MaseGraph,
     folder: Path,

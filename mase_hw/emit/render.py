@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 from jinja2 import Environment
 
@@ -19,9 +20,11 @@ COLUMNS = 100
 
 def render_top(design: Design) -> str:
     """Return the text of `top.sv`."""
-    environment = _environment()
-    environment.filters["instance"] = lambda item: instance_text(item, design.parameters(item))
-    return environment.get_template("top.sv.j2").render(design=design)
+
+    def instance(item: Instance) -> str:
+        return instance_text(item, design.parameters(item))
+
+    return _environment().get_template("top.sv.j2").render(design=design, instance=instance)
 
 
 def render_module(cell: Composite) -> str:
@@ -32,16 +35,15 @@ def render_module(cell: Composite) -> str:
     """
     section = module_section(cell)
     formats = name_formats([section])
-    environment = _environment()
-    environment.filters["instance"] = lambda item: instance_text(
-        item,
-        {
-            **expressions(item.cell, formats),
-            **{parameter: cell.files[item.name, parameter] for parameter in item.cell.images},
-        },
-    )
-    return environment.get_template("module.sv.j2").render(
-        cell=cell, section=section, formats=formats
+
+    def instance(item: Instance) -> str:
+        given = {parameter: cell.files[item.name, parameter] for parameter in item.cell.images}
+        return instance_text(item, {**expressions(item.cell, formats), **given})
+
+    return (
+        _environment()
+        .get_template("module.sv.j2")
+        .render(cell=cell, section=section, formats=formats, instance=instance)
     )
 
 
@@ -74,6 +76,7 @@ def module_section(cell: Composite) -> Section:
     return Section((), declared, tuple(instances), tuple(wires))
 
 
+@cache
 def _environment() -> Environment:
     environment = template_environment()
     environment.filters |= {

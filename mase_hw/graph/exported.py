@@ -160,11 +160,12 @@ def _identifier(name: str) -> str:
 
 def outputs_agree(found: object, expected: object) -> bool:
     """Return whether two structures of outputs hold the same values, up to rounding."""
-    left, right = _tensors(found), _tensors(expected)
+    left, right = tensors_of(found), tensors_of(expected)
     return len(left) == len(right) and all(map(_close, left, right))
 
 
-def _tensors(outputs: object) -> list[Tensor]:
+def tensors_of(outputs: object) -> list[Tensor]:
+    """Return the tensors of a structure of outputs, in their order."""
     return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
 
 
@@ -259,13 +260,13 @@ def _is_independent(
     """
     try:
         with torch.no_grad():
-            together = _tensors(graph.model(*inputs))
+            together = tensors_of(graph.model(*inputs))
             for row in range(_PROBE_ROWS):
                 one = [
                     value[row : row + 1] if carried else value
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
-                found = zip(together, _tensors(graph.model(*one)), computed, strict=True)
+                found = zip(together, tensors_of(graph.model(*one)), computed, strict=True)
                 if not all(_is_row(a, b, row) for a, b, counts in found if counts):
                     return False
     except (RuntimeError, IndexError, ValueError):

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
 from torch.fx import Node
 
 from mase_hw._aten import aten
 from mase_hw.graph.captured import batch_size
+from mase_hw.graph.exported import tensors_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
@@ -96,15 +98,33 @@ def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
 
 
 def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
-    """Yield an input of ids whose only dimension may be meant as a batch."""
-    for node, value in zip(mg.inputs, mg.example_inputs, strict=True):
-        if value.dim() == 1 and len(value) > 1 and not value.is_floating_point():
+    """Yield an input whose only dimension may be meant as a batch, as its numbers are apart."""
+    for place, (node, value) in enumerate(zip(mg.inputs, mg.example_inputs, strict=True)):
+        if value.dim() == 1 and len(value) > 1 and _are_apart(mg, place):
             yield (
                 node,
                 f"all {len(value)} numbers of the example are one inference, as it has one "
                 f"dimension: if they are a batch, take [{len(value)}, 1] and squeeze(1) it",
             )
             return
+
+
+def _are_apart(mg: MaseGraph, place: int) -> bool:
+    """Return whether each number of an input decides one row of every result."""
+    inputs = list(mg.example_inputs)
+    rows = len(inputs[place])
+    first, last = inputs[place][:1], inputs[place][-1:]
+    if torch.equal(first, last):
+        return True
+    with torch.no_grad():
+        given = tensors_of(mg(*inputs))
+        # The first number again in the place of the last.
+        inputs[place] = torch.cat([inputs[place][:-1], first])
+        changed = tensors_of(mg(*inputs))
+    return all(
+        one.shape[:1] == (rows,) and torch.equal(one[:-1], other[:-1])
+        for one, other in zip(given, changed, strict=True)
+    )
 
 
 def _is_first(node: Node, size: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import inspect
 import io
 import logging
@@ -20,6 +19,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from mase_hw._collection import known_objects_kept
 from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
@@ -272,7 +272,7 @@ def _export(
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
         calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), _uncollected(), capturing(), *layers, *calls, *exportable):
+            for item in (quiet(), known_objects_kept(), capturing(), *layers, *calls, *exportable):
                 stack.enter_context(item)
             stack.enter_context(naming_units())
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
@@ -357,21 +357,6 @@ def first_line(error: BaseException) -> str:
         if stripped:
             return stripped if " " in stripped else f"{type(error).__name__}: {stripped}"
     return type(error).__name__
-
-
-@contextlib.contextmanager
-def _uncollected() -> Iterator[None]:
-    """Hold the garbage collection, which walks all objects of torch and finds next to none to free.
-
-    It takes a tenth of the time of a capture.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @contextlib.contextmanager

@@ -268,6 +268,14 @@ def torch_target(name: str) -> Callable[..., Tensor]:
     return target
 
 
+def along_batch(what: str, fix: str) -> str:
+    """Return why an operator, as it says of itself, does not work along the first dimension."""
+    return (
+        f"{what} dimension 0, the batch: {fix}, or, where its rows are no batch, put one in front "
+        "with unsqueeze(0)"
+    )
+
+
 def example_values(*shape: int, seed: int = 0) -> Tensor:
     """Return float32 reals from a normal distribution, the same at every call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))

@@ -30,9 +30,13 @@ module mase_layer_source
   logic [AddressWidth-1:0] address;
   logic [HoldWidth-1:0] unused_hold;
   logic advance;
+  logic read;
   logic last_hold;
+  logic word_valid;
 
   assign advance = !data_out_valid || data_out_ready;
+  // Without the first register of a block memory the first word is read one cycle later.
+  assign read = advance && (BLOCK || word_valid);
 
   mase_counter #(
       .COUNT(HOLD),
@@ -40,7 +44,7 @@ module mase_layer_source
   ) u_hold (
       .clk,
       .rst,
-      .enable(advance),
+      .enable(read),
       .count(unused_hold),
       .last(last_hold)
   );
@@ -53,18 +57,20 @@ module mase_layer_source
   ) u_walk (
       .clk,
       .rst,
-      .step(advance && last_hold),
+      .step(read && last_hold),
       .address
   );
 
-  logic word_valid;
   logic [WIDTH-1:0] word;
-  logic [WIDTH-1:0] word_q;
 
   if (BLOCK) begin : gen_block
     (* rom_style = "block" *)logic [WIDTH-1:0] memory[Words];
+    logic [WIDTH-1:0] word_q;
     initial $readmemh(INIT_FILE, memory);
-    assign word = memory[address];
+    always_ff @(posedge clk) begin
+      if (advance) word_q <= memory[address];
+    end
+    assign word = word_q;
   end else if (LOGIC) begin : gen_logic
     (* logic_block *)logic [WIDTH-1:0] memory[Words];
     initial $readmemh(INIT_FILE, memory);
@@ -86,10 +92,7 @@ module mase_layer_source
   end
 
   always_ff @(posedge clk) begin
-    if (advance) begin
-      word_q   <= word;
-      data_out <= word_q;
-    end
+    if (advance) data_out <= word;
   end
 
 endmodule

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Streams the DEPTH words of a file for ever, each for HOLD beats. The file holds one hexadecimal
 // word per line, lane 0 in the low bits. With BLOCK they lie in block memory, with LOGIC in look-up
-// tables, else where the tools put them. A word passes two registers, so that those of a block memory
-// may be its own. The first word is offered in the third cycle after reset, and then there is always
-// one (mase_accumulate_pipeline relies on it). Throughput 1 beat per cycle.
+// tables, else where the tools put them. A word of block memory passes two registers, which may be its
+// own, and another word one. The first word is offered in the third cycle after reset, and then there
+// is always one (mase_accumulate_pipeline relies on it). Throughput 1 beat per cycle.
 module mase_rom_source #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned DEPTH = 4,
@@ -20,6 +20,8 @@ module mase_rom_source #(
 );
 
   localparam int unsigned AddressWidth = (DEPTH > 1) ? $clog2(DEPTH) : 1;
+  // Without the first register the first word is read one cycle later.
+  localparam int unsigned FirstAddress = BLOCK ? 0 : DEPTH - 1;
 
   logic [AddressWidth-1:0] address_q;
   logic advance;
@@ -29,10 +31,11 @@ module mase_rom_source #(
 
   if (HOLD > 1) begin : gen_hold
     localparam int unsigned HoldWidth = $clog2(HOLD);
+    localparam int unsigned FirstHold = BLOCK ? 0 : HOLD - 1;
     logic [HoldWidth-1:0] hold_q;
     assign last_hold = hold_q == HoldWidth'(HOLD - 1);
     always_ff @(posedge clk) begin
-      if (rst) hold_q <= '0;
+      if (rst) hold_q <= HoldWidth'(FirstHold);
       else if (advance) hold_q <= last_hold ? '0 : hold_q + 1'b1;
     end
 `ifdef MASE_CHECKS
@@ -46,12 +49,15 @@ module mase_rom_source #(
 
   logic word_valid;
   logic [WIDTH-1:0] word;
-  logic [WIDTH-1:0] word_q;
 
   if (BLOCK) begin : gen_block
     (* rom_style = "block" *)logic [WIDTH-1:0] memory[DEPTH];
+    logic [WIDTH-1:0] word_q;
     initial $readmemh(INIT_FILE, memory);
-    assign word = memory[address_q];
+    always_ff @(posedge clk) begin
+      if (advance) word_q <= memory[address_q];
+    end
+    assign word = word_q;
   end else if (LOGIC) begin : gen_logic
     (* logic_block *)logic [WIDTH-1:0] memory[DEPTH];
     initial $readmemh(INIT_FILE, memory);
@@ -64,7 +70,7 @@ module mase_rom_source #(
 
   always_ff @(posedge clk) begin
     if (rst) begin
-      address_q <= '0;
+      address_q <= AddressWidth'(FirstAddress);
       word_valid <= 1'b0;
       data_out_valid <= 1'b0;
     end else if (advance) begin
@@ -77,10 +83,7 @@ module mase_rom_source #(
   end
 
   always_ff @(posedge clk) begin
-    if (advance) begin
-      word_q   <= word;
-      data_out <= word_q;
-    end
+    if (advance) data_out <= word;
   end
 
 `ifdef MASE_CHECKS

@@ -137,6 +137,20 @@ module mase_row_norm
   (* mase_register = "stages" *)
   logic [ValueStages-1:0] value_valid_q;
 
+  // A product with 2**i + 2**j or 2**i - 2**j is one sum, and one with any other row that of a
+  // multiplier.
+  localparam int unsigned RowPlace = $clog2(ROW & (~ROW + 1));
+  localparam int unsigned RowOdd = ROW >> RowPlace;
+  localparam bit RowIsSum = RowOdd > 1 && 1 << $clog2(RowOdd - 1) == RowOdd - 1;
+  localparam bit RowIsDifference = RowOdd > 1 && !RowIsSum && 1 << $clog2(RowOdd) == RowOdd + 1;
+  localparam int unsigned RowHigh = $clog2(RowIsSum ? RowOdd - 1 : RowOdd);
+
+  function automatic logic [SQUARE_WIDTH-1:0] squares_of_row(input logic [SQUARE_WIDTH-1:0] value);
+    if (RowIsSum) return ((value << RowHigh) + value) << RowPlace;
+    if (RowIsDifference) return ((value << RowHigh) - value) << RowPlace;
+    return value * SQUARE_WIDTH'(ROW);
+  endfunction
+
   if (CENTRED) begin : gen_square_of_total
     always_ff @(posedge clk) begin
       square_of_total_q <= SQUARE_WIDTH'((2 * TotalWidth)'(total) * (2 * TotalWidth)'(total));
@@ -146,7 +160,7 @@ module mase_row_norm
   end
 
   always_ff @(posedge clk) begin
-    scaled_squares_q <= SQUARE_WIDTH'(squares) * SQUARE_WIDTH'(ROW);
+    scaled_squares_q <= squares_of_row(SQUARE_WIDTH'(squares));
     below_root_q <= ((scaled_squares_q - square_of_total_q) << BELOW_BITS) + Constant;
     total_q[0] <= CENTRED ? total : '0;
     for (int i = 1; i < int'(ValueStages); i++) total_q[i] <= total_q[i-1];
@@ -296,6 +310,13 @@ module mase_row_norm
     };
   end
 
+  function automatic logic signed [DifferenceWidth-1:0] times_row(
+      input logic signed [DifferenceWidth-1:0] value);
+    if (RowIsSum) return ((value <<< RowHigh) + value) <<< RowPlace;
+    if (RowIsDifference) return ((value <<< RowHigh) - value) <<< RowPlace;
+    return value * DifferenceWidth'(signed'(ROW));
+  endfunction
+
   for (genvar i = 0; i < LANES; i++) begin : gen_result
     logic signed [DifferenceWidth-1:0] scaled_q;
     logic signed [DifferenceWidth-1:0] difference_q;
@@ -345,7 +366,7 @@ module mase_row_norm
     );
 
     always_ff @(posedge clk) begin
-      scaled_q <= DifferenceWidth'(number(element[i])) * DifferenceWidth'(signed'(ROW));
+      scaled_q <= times_row(DifferenceWidth'(number(element[i])));
       difference_q <= scaled_q - DifferenceWidth'(row_total_q);
       product_q <= ProductWidth'(difference_q) * ProductWidth'(signed'({1'b0, row_root_q[1]}));
       rounded_q <= rounded;

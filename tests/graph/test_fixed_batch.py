@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.emit.preflight import notes, preflight
+from mase_hw.emit.preflight import batch_notes, notes, preflight
+from mase_hw.ops import Apply
 
 
 class Squeezed(nn.Module):
@@ -82,11 +83,34 @@ def test_a_constant_that_is_returned_leaves_the_batch_free():
     assert [item.shape[0] for item in mg(torch.randn(7, 6))] == [7, 3, 3]
 
 
-def test_ids_of_one_dimension_are_one_inference_and_that_is_said():
-    mg = mase_hw.quantize(mase_hw.trace(nn.Embedding(5, 3), torch.tensor([1, 4, 0])))
-    (note,) = [str(note) for note in notes(mg)]
+@pytest.mark.parametrize(
+    ("model", "numbers"),
+    [
+        (nn.Embedding(5, 3), torch.tensor([1, 4, 0])),
+        (nn.ReLU(), torch.tensor([0.5, -1.0, 2.0])),
+        (nn.Sequential(nn.Unflatten(0, (3, 1)), nn.Linear(1, 4)), torch.tensor([0.5, -1.0, 2.0])),
+    ],
+)
+def test_numbers_of_one_dimension_are_one_inference_and_that_is_said(model, numbers):
+    mg = mase_hw.quantize(mase_hw.trace(model, numbers))
+    (note,) = [str(note) for note in batch_notes(mg)]
     assert "all 3 numbers of the example are one inference" in note
     assert "take [3, 1] and squeeze(1) it" in note
+
+
+def test_nothing_is_said_of_the_features_of_one_vector():
+    mg = mase_hw.quantize(mase_hw.trace(nn.Linear(3, 3), torch.tensor([0.5, -1.0, 2.0])))
+    assert batch_notes(mg) == []
+
+
+@pytest.mark.slow
+def test_a_number_for_each_example_is_simulated_with_the_inputs_of_the_capture(tmp_path):
+    """Beside an input that has a batch, as the time of a diffusion step, or by itself."""
+    beside = Apply(lambda x, t, w: x @ w + t[:, None], torch.randn(3, 4))
+    inputs = torch.randn(6, 3), torch.rand(6)
+    for model, given in ((beside, inputs), (nn.ReLU(), inputs[1])):
+        project = mase_hw.emit_verilog(model, given, output=tmp_path / "project")
+        assert mase_hw.simulate(project, given).bit_exact
 
 
 def test_emission_says_it_too(tmp_path, caplog):

@@ -12,7 +12,7 @@ from mase_hw.cells.crop import Crop as CropCell
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Call, along_batch
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._gather import GatherRows
 
@@ -34,10 +34,7 @@ class Crop(GatherRows, Ordered):
         """Also refuse to cut the batch, and to leave nothing."""
         found = super().problems(call)
         if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
-            found.append(
-                "it cuts dimension 0, the batch: cut another one, and give a sample that has no "
-                "batch one in front, as unsqueeze(0) does"
-            )
+            found.append(along_batch("it cuts", "cut another one"))
         if not self.indices(call):
             found.append("it leaves no element; check its bounds")
         return found

@@ -27,6 +27,7 @@ from mase_hw.ops._base import (
     Call,
     Example,
     Reference,
+    along_batch,
     example_values,
     torch_target,
 )
@@ -82,7 +83,7 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         """Also refuse to join inferences, and constants alone."""
         found = super().problems(call)
         if self.dim(call) == 0 and any(spec.shape[0] == 1 for spec in call.streams.values()):
-            found.append("it joins dimension 0, the batch; join another dimension")
+            found.append(along_batch("it joins", "join another dimension"))
         if not call.streams:
             found.append("all operands are constant")
         return found

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -19,7 +19,7 @@ class Diagonal(Composite):
 
     def problems(self, call: Call) -> list[str]:
         if 0 in _dims(call):
-            return ["it takes dimension 0, the batch; name dim1 and dim2"]
+            return [along_batch("it takes", "name dim1 and dim2")]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

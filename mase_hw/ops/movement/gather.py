@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -32,7 +32,7 @@ class Gather(Composite):
         data, index = (call.operands[name].shape for name in ("data_in_0", "data_in_1"))
         dim = int(call.attributes["dim"]) % len(data)
         if dim == 0:
-            return ["it selects along dimension 0, the batch; name another dimension"]
+            return [along_batch("it selects along", "name another dimension")]
         if any(data[place] != index[place] for place in range(1, len(data)) if place != dim):
             return [f"its indices {list(index)} are fewer than its elements {list(data)}"]
         return []

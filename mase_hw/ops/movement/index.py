@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.movement._indices import picked
 
@@ -67,7 +67,7 @@ def _refusal(call: Call) -> list[str]:
         return ["its indices are computed; only constant ones select elements of a stream"]
     dims = _dims(call)
     if 0 in dims:
-        return ["it selects along dimension 0, the batch; name the others, x[:, index]"]
+        return [along_batch("it selects along", "name the others, x[:, index]")]
     if dims != list(range(dims[0], dims[0] + len(dims))):
         return [f"it indexes dimensions {dims}, which do not lie side by side; select in steps"]
     return []

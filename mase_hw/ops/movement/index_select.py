@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.movement._indices import picked
 
@@ -23,7 +23,7 @@ class IndexSelect(Composite):
         if "index" not in call.constants:
             return ["its indices are computed; only constant ones select elements of a stream"]
         if self._dim(call) == 0:
-            return ["it selects along dimension 0, the batch; name another dimension"]
+            return [along_batch("it selects along", "name another dimension")]
         return super().problems(call)
 
     @staticmethod

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Call, along_batch
 from mase_hw.ops._composite import Composite
 
 
@@ -22,7 +22,7 @@ class Ranked(Composite):
     def problems(self, call: Call) -> list[str]:
         """Refuse to order inferences, and what comes without order."""
         if dimension(call) == 0:
-            return ["it orders along dimension 0, the batch; name another dimension"]
+            return [along_batch("it orders along", "name another dimension")]
         return super().problems(call)
 
 

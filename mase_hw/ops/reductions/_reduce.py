@@ -19,7 +19,7 @@ from mase_hw.cells.reduce import Reduce
 from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._base import Call, Operator, Reference, along_batch
 from mase_hw.ops._numbers import Exact, Summing, WholeNumbers
 from mase_hw.ops._tiling import Ordered, Tiled
 
@@ -39,7 +39,7 @@ class Reduction(Operator, Ordered, Tiled):
         found = super().problems(call)
         data, dims = call.operands["data_in_0"], self.dims(call)
         if 0 in dims:
-            found.append("it reduces dimension 0, the batch; name the dimensions to reduce")
+            found.append(along_batch("it reduces", "name other dimensions to reduce"))
         elif all(Run.find(spec, dims) is None for spec in candidate_orders(data)):
             found.append(
                 f"dimensions {list(dims)} of {list(data.shape)} do not lie side by side in a "

@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Call, Operator
+from mase_hw.ops._base import Call, Operator, along_batch
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._tiling import Ordered, Tiled
 
@@ -24,7 +24,7 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         """Also refuse rows along the batch."""
         found = super().problems(call)
         if self.dim(call) == 0:
-            found.append("its rows lie along dimension 0, the batch; name another dimension")
+            found.append(along_batch("its rows lie along", "name another dimension"))
         return found
 
     def orders(self, call: Call) -> dict[str, Order | None]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Call, along_batch
 from mase_hw.ops._composite import Composite
 
 
@@ -20,7 +20,7 @@ class Running(Composite):
     def problems(self, call: Call) -> list[str]:
         """Refuse to join inferences, and indices."""
         if self._dim(call) == 0:
-            return ["it runs along dimension 0, the batch; name another dimension"]
+            return [along_batch("it runs along", "name another dimension")]
         if len(call.results) > 1:
             return ["its indices are used; only its values have hardware"]
         return super().problems(call)

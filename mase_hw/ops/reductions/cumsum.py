@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -23,7 +23,7 @@ class Cumsum(Composite):
 
     def problems(self, call: Call) -> list[str]:
         if self._dim(call) == 0:
-            return ["it sums along dimension 0, the batch; name another dimension"]
+            return [along_batch("it sums along", "name another dimension")]
         return super().problems(call)
 
     @staticmethod

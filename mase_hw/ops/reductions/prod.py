@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -19,7 +19,7 @@ class Prod(Composite):
 
     def problems(self, call: Call) -> list[str]:
         if int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape) == 0:
-            return ["it reduces dimension 0, the batch; name another dimension"]
+            return [along_batch("it reduces", "name another dimension")]
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:

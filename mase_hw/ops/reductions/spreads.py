@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -56,7 +56,7 @@ def variance_problems(call: Call) -> list[str]:
     """Return what stands between a variance and hardware."""
     dims, count, divisor = _given(call)
     if 0 in dims:
-        return ["it reduces dimension 0, the batch; name the dimensions to reduce"]
+        return [along_batch("it reduces", "name other dimensions to reduce")]
     if divisor <= 0:
         return [f"the variance of {count} elements is divided by {divisor:g}; correct by less"]
     return []
