@@ -190,3 +190,26 @@ def test_the_widest_format_keeps_the_range():
     assert given.width == 32
     assert math.isfinite(float(x.abs().max()))
     assert bool(given.in_range(x).all())
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_joins_tensors_reaches_as_far_as_all_of_them(swapped):
+    """Nothing selects the join itself, which keeps what it is given."""
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.small, self.large = nn.Linear(6, 4), nn.Linear(6, 4)
+            with torch.no_grad():
+                self.small.weight *= 0.1
+                self.small.bias *= 0.1
+
+        def forward(self, x):
+            parts = self.small(x), self.large(x)
+            return torch.cat(parts[::-1] if swapped else parts, 1)
+
+    torch.manual_seed(0)
+    model, x = Model().eval(), torch.randn(64, 6)
+    entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
+    (found,) = _quantized(model, x, {"by": "type", "linear": {"config": entry}})
+    assert decibels(model(x), found) >= 60

@@ -11,8 +11,9 @@ bits; with all coefficients in units of `2**-GUARD_BITS` of the result's step, i
 
 Coefficients interpolate the function at the Chebyshev points of each segment. The smallest table
 is chosen whose error before the last rounding is at most `MAX_ERROR` steps, so that the result
-is at most one step from the correctly rounded one. Segmentation as in Lee et al., "Hierarchical
-Segmentation for Hardware Function Evaluation", IEEE TVLSI 17(1), 2009.
+is at most one step from the correctly rounded one. Where no table is, as of results of many
+octaves in many bits, `RELATIVE_ERROR` of the value is added to that. Segmentation as in Lee et al.,
+"Hierarchical Segmentation for Hardware Function Evaluation", IEEE TVLSI 17(1), 2009.
 """
 
 from __future__ import annotations
@@ -31,12 +32,14 @@ from mase_hw.formats.fixed import Fixed
 
 GUARD_BITS = 5
 MAX_ERROR = 0.5
+RELATIVE_ERROR = 2.0**-18
 MAX_WORDS = 8192
 MAX_KNOTS = 3
 MAX_PRODUCT_BITS = 62
 MIN_INDEX_BITS, MAX_INDEX_BITS = 2, 10
 _SAMPLES = 33
-_CHEBYSHEV = torch.tensor([0.5 - 0.25 * math.sqrt(3), 0.5, 0.5 + 0.25 * math.sqrt(3)]).double()
+# Of a segment: its Chebyshev points, and its ends.
+_NODES = torch.tensor([0.5 - 0.25 * 3**0.5, 0.5, 0.5 + 0.25 * 3**0.5, 0.0, 1.0]).double()
 _FAR = 2.0**60
 _NEARBY = 2.0**-16
 _EXHAUSTIVE_BITS = 16
@@ -103,6 +106,7 @@ class Piecewise:
         bases: address of the first segment of each region.
         coefficients: int64 `[segments, 3]`: c0, c1, c2.
         error: largest error found before the last rounding, in steps of the result.
+        relative: error in parts of the value that is not counted in it.
     """
 
     operand: Fixed
@@ -112,6 +116,7 @@ class Piecewise:
     bases: tuple[int, ...]
     coefficients: Tensor
     error: float
+    relative: float = 0.0
 
     def evaluate(self, codes: Tensor) -> Tensor:
         """Return the result codes of operand codes."""
@@ -167,7 +172,7 @@ def fit(
     name: str,
     steep: Sequence[float] = (),
 ) -> Piecewise:
-    """Return the smallest fit that meets `MAX_ERROR`.
+    """Return the smallest fit that meets `MAX_ERROR`, else that adds `RELATIVE_ERROR` to it.
 
     Args:
         function: the function.
@@ -181,6 +186,24 @@ def fit(
         UnsupportedError: when no fit of `MAX_WORDS` segments meets it.
     """
     regions = _regions(function, knots, operand, name, steep)
+    for relative in (0.0, RELATIVE_ERROR):
+        best = _smallest(function, regions, operand, result, relative)
+        if best is not None:
+            return best
+    raise UnsupportedError(
+        f"{name} from {operand} to {result} does not reach {MAX_ERROR} of a step with "
+        f"{MAX_WORDS} segments: use an operand of at most 12 bits, or a coarser result"
+    )
+
+
+def _smallest(
+    function: RealFunction,
+    regions: tuple[Region, ...],
+    operand: Fixed,
+    result: Fixed,
+    relative: float,
+) -> Piecewise | None:
+    """Return the fit of the fewest segments, or None where too many miss the error."""
     u_width = max(max(region.reach for region in regions).bit_length(), MIN_INDEX_BITS + 2)
     best: Piecewise | None = None
     for index_bits in range(MIN_INDEX_BITS, min(MAX_INDEX_BITS, u_width - 2) + 1):
@@ -189,15 +212,10 @@ def fit(
             words = sum(grid.segments(region.reach)[0].numel() for region in regions)
             if words > (MAX_WORDS if best is None else best.coefficients.shape[0] - 1):
                 break
-            candidate = _fit_grid(function, regions, grid, operand, result)
+            candidate = _fit_grid(function, regions, grid, operand, result, relative)
             if candidate is not None:
                 best = candidate
                 break
-    if best is None:
-        raise UnsupportedError(
-            f"{name} from {operand} to {result} does not reach {MAX_ERROR} of a step with "
-            f"{MAX_WORDS} segments: use an operand of at most 12 bits, or a coarser result"
-        )
     return best
 
 
@@ -262,6 +280,7 @@ def _fit_grid(
     grid: Grid,
     operand: Fixed,
     result: Fixed,
+    relative: float,
 ) -> Piecewise | None:
     """Return the fit on one grid, or None when it misses `MAX_ERROR` or the product's width."""
     parts: list[Tensor] = []
@@ -270,7 +289,8 @@ def _fit_grid(
     for region in reversed(regions):
         first, width_exponent = grid.segments(region.reach)
         span = ((1 << width_exponent) - 1).minimum(region.reach - first)
-        fitted = _fit_region(function, region, (first, width_exponent, span), operand, result)
+        values = _scaled(function, region, first[:, None] + _NODES * span[:, None], operand, result)
+        fitted = _interpolated(values, width_exponent, span, result, by_ends=relative > 0)
         parts.insert(0, fitted)
         _, c1, c2 = fitted.T
         if _signed_bits(torch.cat([c1, c1 + c2, c2])) + grid.t_bits + 1 > MAX_PRODUCT_BITS:
@@ -278,20 +298,17 @@ def _fit_grid(
         offsets = (torch.linspace(0, 1, _SAMPLES).double() * span[:, None]).round().long()
         t = offsets << (grid.t_bits - width_exponent)[:, None]
         c0, c1, c2 = fitted.T[:, :, None]
-        y = _horner(c0, c1, c2, t, grid.t_bits).double() / 2**GUARD_BITS
+        y = _horner(c0, c1, c2, t, grid.t_bits)
         u = (first[:, None] + offsets).double()
         target = _scaled(function, region, u, operand, result)
-        if result.overflow == "saturate":
-            low, high = float(result.minimum_code), float(result.maximum_code)
-            y, target = y.clamp(low, high), target.clamp(low, high)
-        error = float((y - target).abs().max())
+        error = _error(y, target, result, relative)
         # Not `>`: a function that is not a number somewhere must not pass.
         if not error <= MAX_ERROR:
             return None
         worst = max(worst, error)
     coefficients = torch.cat(parts)
     bases = tuple(sum(part.shape[0] for part in parts[:number]) for number in range(len(parts)))
-    fitted_all = Piecewise(operand, result, regions, grid, bases, coefficients, worst)
+    fitted_all = Piecewise(operand, result, regions, grid, bases, coefficients, worst, relative)
     checked = _checked_error(function, fitted_all)
     return replace(fitted_all, error=max(worst, checked)) if checked <= MAX_ERROR else None
 
@@ -300,13 +317,18 @@ def _checked_error(function: RealFunction, piecewise: Piecewise) -> float:
     """Return the error at all codes, or at many codes of every octave from each region's ends."""
     operand, result = piecewise.operand, piecewise.result
     codes = check_codes(operand, piecewise.regions)
-    y = piecewise.unrounded(codes).double() / 2**GUARD_BITS
     target = _in_steps(function(operand.decode(codes), FAST), result)
+    error = _error(piecewise.unrounded(codes), target, result, piecewise.relative)
+    return error if error == error else math.inf
+
+
+def _error(y: Tensor, target: Tensor, result: Fixed, relative: float) -> float:
+    """Return the largest error in steps of a result, less a part of the value."""
+    values = y.double() / 2**GUARD_BITS
     if result.overflow == "saturate":
         low, high = float(result.minimum_code), float(result.maximum_code)
-        y, target = y.clamp(low, high), target.clamp(low, high)
-    error = float((y - target).abs().max())
-    return error if error == error else math.inf
+        values, target = values.clamp(low, high), target.clamp(low, high)
+    return float(((values - target).abs() - relative * target.abs()).max())
 
 
 def check_codes(operand: Fixed, regions: Sequence[Region]) -> Tensor:
@@ -322,19 +344,14 @@ def check_codes(operand: Fixed, regions: Sequence[Region]) -> Tensor:
     return chosen
 
 
-def _fit_region(
-    function: RealFunction,
-    region: Region,
-    segments: tuple[Tensor, Tensor, Tensor],
-    operand: Fixed,
-    result: Fixed,
+def _interpolated(
+    values: Tensor, width_exponent: Tensor, span: Tensor, result: Fixed, *, by_ends: bool
 ) -> Tensor:
-    """Return int64 coefficients `[segments, 3]`."""
-    first, width_exponent, span = segments
-    nodes = torch.cat([_CHEBYSHEV, torch.tensor([0.0, 1.0]).double()])
-    u = first[:, None] + nodes * span[:, None]
-    values = _scaled(function, region, u, operand, result)
-    n0, n1, n2 = (nodes[:3] * span[:, None] / (2.0**width_exponent)[:, None]).T
+    """Return int64 coefficients `[segments, 3]` of values at `_NODES`.
+
+    Segments of two codes are a line through both `by_ends`, else through Chebyshev points.
+    """
+    n0, n1, n2 = (_NODES[:3] * span[:, None] / (2.0**width_exponent)[:, None]).T
     f0, f1, f2 = values[:, :3].T
     single = span == 0
     one = torch.ones_like(n0)
@@ -343,6 +360,10 @@ def _fit_region(
     c2 = torch.where(span < 2, 0.0, (d12 - d01) / torch.where(single, one, n2 - n0))
     c1 = d01 - c2 * (n0 + n1)
     c0 = f0 - c1 * n0 - c2 * n0 * n0
+    if by_ends:
+        low, high = values[:, 3:].T
+        c0 = torch.where(span == 1, low, c0)
+        c1 = torch.where(span == 1, (high - low) * 2.0**width_exponent, c1)
     if result.overflow == "saturate":
         low, high = result.minimum_code - 1.0, result.maximum_code + 1.0
         outside = (values > high).all(1) | (values < low).all(1)

@@ -10,6 +10,7 @@ from mase_hw.errors import DataError
 if TYPE_CHECKING:
     from mase_hw.cli._model import Subject
     from mase_hw.data import Split
+    from mase_hw.training.inputs import Inputs
 
 
 def load_data(subject: Subject, data: str | None) -> Split:
@@ -34,12 +35,39 @@ def load_split(argument: str) -> Split:
     Raises:
         DataError: when they cannot be read.
     """
-    from mase_hw.data import Split, dataset
+    from mase_hw.data import Split
+
+    given = _given(argument)
+    return given if isinstance(given, Split) else Split.read(given, argument)
+
+
+def load_examples(argument: str) -> Split | Inputs:
+    """Return the samples that --data names, as inputs alone where no labels come with them.
+
+    Raises:
+        DataError: when they cannot be read.
+    """
+    from mase_hw.data import Split, unlabelled
+
+    given = _given(argument)
+    if isinstance(given, Split):
+        return given
+    inputs = unlabelled(given)
+    return Split.read(given, argument) if inputs is None else inputs
+
+
+def _given(argument: str) -> object:
+    from mase_hw.data import dataset
 
     if argument.endswith(".npz"):
-        return Split.read(_npz(Path(argument)), argument)
+        return _npz(Path(argument))
     if ":" in argument:
-        return Split.read(_made(argument), argument)
+        return _made(argument)
+    if Path(argument).suffix:
+        raise DataError(
+            f"{argument} is no data: allowed are a data set's name, an .npz file with inputs and "
+            "labels, and file.py:factory"
+        )
     return dataset(argument).load().hold_out()
 
 

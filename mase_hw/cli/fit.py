@@ -152,17 +152,20 @@ def automatic(
 def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:
     """Return the formats of a model, chosen on its samples, those of `data`, or its examples."""
     from mase_hw._stages import listening
-    from mase_hw.cli._data import load_data
+    from mase_hw.cli._data import load_examples
+    from mase_hw.data import Split
     from mase_hw.precision import fit_formats
 
+    given = subject.split if data is None else load_examples(data)
     samples: Record = {}
-    if data is not None or subject.split is not None:
-        split = load_data(subject, data)
+    if isinstance(given, Split):
         samples = {
-            "data": [split.train_inputs],
-            "held_out": [split.validation_inputs],
-            "labels": split.validation_labels,
+            "data": [given.train_inputs],
+            "held_out": [given.validation_inputs],
+            "labels": given.validation_labels,
         }
+    elif given is not None:
+        samples = {"data": [given]}
     with display.progress(f"formats of {subject.mg.name}") as advance, listening(lambda _: None):
         return fit_formats(subject.mg, **samples, **asked, progress=advance)
 

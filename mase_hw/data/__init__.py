@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import cache
 
 from mase_hw.data._base import Dataset, Split
+from mase_hw.data._split import unlabelled
 from mase_hw.errors import DataError
 from mase_hw.registry import discover, nearest
 
-__all__ = ["Dataset", "Split", "dataset", "datasets"]
+__all__ = ["Dataset", "Split", "dataset", "datasets", "unlabelled"]
 
 
 @cache

@@ -136,6 +136,15 @@ def _read(given: object, where: str) -> Split:
     )
 
 
+def unlabelled(given: object) -> Inputs | None:
+    """Return inputs that come without labels: an array, or several by name; None for others."""
+    if is_array(given):
+        return read_inputs(given)
+    if not isinstance(given, Mapping) or {*HALVES, *PARTS, *LABELS} & {*given}:
+        return None
+    return read_inputs(given["inputs"] if [*given] == ["inputs"] else given)
+
+
 def _joined(halves: Sequence[object], where: str) -> Split:
     parts: list[Any] = [part for half in halves for part in _samples(half, where)]
     return Split(*parts)

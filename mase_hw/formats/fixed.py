@@ -99,7 +99,7 @@ class Fixed(Format):
         work = values if self.width < exact_bits else values.double()
         scale = 2.0**self.frac_width
         codes = self._bound(_round(work * scale, self.rounding))
-        return (codes / scale).to(values.dtype)
+        return codes.div_(scale).to(values.dtype)
 
     def headroom(self, values: Tensor) -> Tensor:
         """Count from half a step beyond the range; nothing saturates where codes wrap."""
@@ -162,8 +162,10 @@ class Fixed(Format):
         return torch.where(codes == 0, codes, shifted) if shift < 63 else codes.sign() << 62
 
     def _bound(self, codes: Tensor) -> Tensor:
+        """Return codes in the range; reals that are whole may be changed themselves."""
         if self.overflow == "saturate":
-            return codes.clamp(self.minimum_code, self.maximum_code)
+            ends = self.minimum_code, self.maximum_code
+            return codes.clamp_(*ends) if codes.is_floating_point() else codes.clamp(*ends)
         modulus = 1 << self.width
         if codes.is_floating_point():
             codes = self._bound_infinities(codes)
@@ -258,8 +260,9 @@ class Fixed(Format):
 
 
 def _round(scaled: Tensor, rounding: str) -> Tensor:
+    """Return whole numbers, in place of `scaled` where that can be."""
     if rounding == "nearest_even":
-        return torch.round(scaled)
+        return scaled.round_()
     if rounding == "nearest_up":
         below = torch.floor(scaled)
         return below + (scaled - below >= 0.5)

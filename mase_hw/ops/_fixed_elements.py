@@ -2,7 +2,8 @@
 
 Sums, differences and products are exact and rounded once. Functions of one operand of up to 12
 bits are tables of correctly rounded results; wider ones go through piecewise quadratics whose
-result is at most one step from the correctly rounded one; bounds need neither.
+result is at most one step from the correctly rounded one, or `RELATIVE_ERROR` of the value where
+that takes too many segments; bounds need neither.
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ from mase_hw.precision.samples import Samples
 from mase_hw.training import scores_of
 
 # Samples that are run at a time, and where no accuracy is asked for but at last.
-BATCH, GLANCE = 256, 1024
-# Standard errors from the bound at which it is decided: wrong once in twenty, and checked on all.
-SURE = 2.0
+BATCH, GLANCE = 128, 1024
+# Standard errors from the bound at which it is decided, of few samples and of many: wrong once in
+# twenty, or in six, and checked on all.
+SURE, MANY, NEARLY_SURE = 2.0, 3072, 1.0
 PERCENT = 100.0
 # Of a loss in points, which floats do not hold exactly.
 DIGITS = 9
@@ -42,7 +43,8 @@ class Scorer:
     """Accuracy beside that of the float model.
 
     Samples are run in a random order, always the same, until the loss of accuracy is `SURE`
-    standard errors of its mean over the paired samples away from the bound.
+    standard errors of its mean over the paired samples away from the bound, or from `MANY` of them
+    on `NEARLY_SURE`.
 
     Args:
         mg: a graph without formats.
@@ -96,7 +98,8 @@ class Scorer:
         # One sample more that differs, as none of few says little.
         power = (float(lost.square().sum()) + 1.0) / (len(lost) + 1)
         error = math.sqrt(power / len(lost))
-        return abs(float(lost.mean()) - self._limit / PERCENT) > SURE * error
+        sure = SURE if len(lost) < MANY else NEARLY_SURE
+        return abs(float(lost.mean()) - self._limit / PERCENT) > sure * error
 
     def _classes(self, mg: MaseGraph) -> Iterator[Tensor]:
         mg.eval()

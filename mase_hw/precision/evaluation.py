@@ -111,6 +111,7 @@ class Evaluator:
         limit: float | None = None,
     ) -> None:
         self._mg, self._samples, self._parallelism = mg, samples, parallelism
+        self._fitted_to = samples.spread(mg)
         self._steps: Sequence[str] = ()
         labels = samples.labels
         self._scorer = None if labels is None else Scorer(mg, samples, labels, limit)
@@ -150,7 +151,7 @@ class Evaluator:
             UnsupportedError: where it has no hardware.
         """
         opened = config if opened is None else opened
-        formats = Formats(self._mg, config, opened, self.quantized(config), self._samples.chosen_on)
+        formats = Formats(self._mg, config, opened, self.quantized(config), self._fitted_to)
         for step in self._steps:
             formats = STEPS[step](formats)
         config, mg = formats.config, formats.graph

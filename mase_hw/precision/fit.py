@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
@@ -99,9 +100,9 @@ def fit_formats(
     return again if again.result.cost.weighed < both.result.cost.weighed else both
 
 
-def _fitted(base: MaseGraph, goal: Goal, *rest: Any) -> tuple[Fitting, Fitted]:
+def _fitted(base: MaseGraph, goal: Goal, samples: Samples, *rest: Any) -> tuple[Fitting, Fitted]:
     """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
-    given = (goal, *rest)
+    given = (goal, samples, *rest)
     fitting, found = None, None
     try:
         fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
@@ -113,7 +114,7 @@ def _fitted(base: MaseGraph, goal: Goal, *rest: Any) -> tuple[Fitting, Fitted]:
             raise
     # Held-out samples may reach further than those that ranges were seen on.
     try:
-        wider = Fitting(_widened(base), *given)
+        wider = Fitting(_widened(base, samples), *given)
         again = wider.fitted()
     except PrecisionError:
         if fitting is None or found is None:
@@ -138,16 +139,24 @@ def _growing(progress: Progress | None) -> Progress | None:
     return advance
 
 
-def _widened(mg: MaseGraph) -> MaseGraph:
-    """Return a graph whose streams are taken to reach `HEADROOM` times as far as was seen."""
-    mg = mg.copy()
+def _widened(mg: MaseGraph, samples: Samples) -> MaseGraph:
+    """Return a graph whose streams reach `HEADROOM` times as far as seen where samples go on."""
+    further, mg = mg.copy(), mg.copy()
+    add_software_metadata_analysis_pass(further, {"data": samples.held_out})
     for node in mg.nodes:
-        software = metadata(node).software
-        if software is not None:
-            ranges = {name: _times(item) for name, item in software.ranges.items()}
+        software, other = metadata(node).software, metadata(further.node(node.name)).software
+        if software is not None and other is not None:
+            ranges = {n: _reaching(item, other.ranges[n]) for n, item in software.ranges.items()}
             update(node, software=replace(software, ranges=ranges))
     return mg
 
 
-def _times(seen: ValueRange) -> ValueRange:
+def _reaching(seen: ValueRange, further: ValueRange) -> ValueRange:
+    """Return a range that is wider if another one takes a bit more."""
+    if _whole_bits(further) <= _whole_bits(seen):
+        return seen
     return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)
+
+
+def _whole_bits(seen: ValueRange) -> int:
+    return math.frexp(max(-seen.minimum, seen.maximum))[1]

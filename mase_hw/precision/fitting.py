@@ -37,8 +37,11 @@ from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
 # How often a choice is made anew where the target does not hold, or much is left of it.
-ROUNDS, STEPS = 6, 9
+ROUNDS = 6
 SLACK_DB = 0.5
+# Of the logarithm of a bound of noise: how near it is found, and how far beyond the one without
+# preparation it may lie with that.
+NEAR, FURTHER = 0.07, math.log(10.0)
 # How often formats and lanes are chosen together, and by how much more tightly each time.
 TOGETHER, TIGHTER_DB = 4, 0.1
 # How much more noise than a choice a uniform format may be predicted to have, to be run.
@@ -90,6 +93,7 @@ class Fitting:
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
         self._is_last, self._prices = is_last, {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
+        self._kept: float | None = None
         self._front: list[Result] = []
 
     def fitted(self) -> Fitted:
@@ -340,14 +344,17 @@ class Fitting:
         """Return the coarsest choice, over bounds of noise, that loses no more than is asked."""
         assert self._goal.max_drop is not None
         finest, coarsest = self._chooser.finest(), self._chooser.coarsest()
-        low, high = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
-        for number in range(STEPS):
+        ends = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
+        low, high = ends if self._kept is None else (self._kept, self._kept + FURTHER)
+        steps = max(math.ceil(math.log2((high - low) / NEAR)), 1)
+        for number in range(steps):
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
             made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
             kept = made is None or self._keeps(made[1])
             low, high = (middle, high) if kept else (low, middle)
-            self._advance(number + 1, STEPS, 1)
+            self._advance(number + 1, steps, 1)
+        self._kept = low
         self._try_uniform()
         best = self._confirmed() or self._confirmed(finest)
         if best is None:

@@ -27,7 +27,7 @@ from mase_hw.passes.formats.shared_formats import shares_format
 from mase_hw.precision.operands import Operand, operator_of
 
 # Random vectors of each output, and examples at a time.
-DRAWS = 4
+DRAWS = 16
 CHUNK = 16
 WIDTH = "width"
 TINY = 1e-300
@@ -193,8 +193,8 @@ class NoiseMeter:
 
     def _slopes(
         self, values: Mapping[Node, Tensor], outputs: Sequence[Tensor], generator: torch.Generator
-    ) -> list[list[dict[Node, Tensor]]]:
-        """Return by output and draw the derivative of `r y` after the result of every node."""
+    ) -> list[dict[Node, Tensor]]:
+        """Return by output the derivatives of `r y` after the result of every node, by draw."""
         nodes = [
             node
             for node in self._by_node
@@ -202,16 +202,17 @@ class NoiseMeter:
         ]
         found = []
         for output in outputs:
-            draws = []
+            draws: dict[Node, list[Tensor]] = defaultdict(list)
             for _ in range(DRAWS if output.requires_grad else 0):
                 numbers = torch.randn(output.shape, generator=generator, dtype=output.dtype)
                 vector = self._measure.weigh(output, numbers)
                 slopes = torch.autograd.grad(
                     output, [values[n] for n in nodes], vector, True, allow_unused=True
                 )
-                known = zip(nodes, slopes, strict=True)
-                draws.append({node: slope for node, slope in known if slope is not None})
-            found.append(draws)
+                for node, slope in zip(nodes, slopes, strict=True):
+                    if slope is not None:
+                        draws[node].append(slope)
+            found.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
         return found
 
     def _changed(
@@ -237,15 +238,14 @@ class NoiseMeter:
         node: Node,
         changed: Tensor,
         exact: Tensor,
-        slopes: Sequence[Sequence[Mapping[Node, Tensor]]],
+        slopes: Sequence[Mapping[Node, Tensor]],
         values: Mapping[Node, Tensor],
         count: int,
     ) -> Tensor:
         """Return the power of the error of each output."""
-        if any(node in draw for draws in slopes for draw in draws):
-            change = (changed - exact).double()
-            change = torch.nan_to_num(change, 0.0, 0.0, 0.0)
-            return torch.stack([_along(change, draws, node, count) for draws in slopes])
+        if any(node in draws for draws in slopes):
+            change = torch.nan_to_num(changed - exact, 0.0, 0.0, 0.0)
+            return torch.stack([_along(change, draws.get(node), count) for draws in slopes])
         return self._directly(run, node, changed, values)
 
     def _directly(
@@ -271,20 +271,14 @@ def _error(exact: Tensor, rounded: Tensor) -> Tensor:
     return torch.nan_to_num(found, 0.0, 0.0, 0.0)
 
 
-def _along(
-    change: Tensor, draws: Sequence[Mapping[Node, Tensor]], node: Node, count: int
-) -> Tensor:
+def _along(change: Tensor, slopes: Tensor | None, count: int) -> Tensor:
     """Return the mean power of `r J d` over draws, examples apart where they lie apart."""
-    total = torch.zeros((), dtype=torch.float64)
-    if not draws:
-        return total
+    if slopes is None:
+        return torch.zeros((), dtype=torch.float64)
     apart = change.dim() > 0 and change.shape[0] % max(count, 1) == 0
-    for draw in draws:
-        if node in draw:
-            products = change * draw[node]
-            sums = products.reshape(count, -1).sum(1) if apart else products.sum()
-            total += sums.square().sum()
-    return total / len(draws)
+    rows = count if apart else 1
+    sums = torch.einsum("re,dre->dr", change.reshape(rows, -1), slopes.reshape(DRAWS, rows, -1))
+    return sums.double().square().sum() / DRAWS
 
 
 def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list[list[Tensor]]:

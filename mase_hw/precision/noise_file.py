@@ -15,7 +15,7 @@ from mase_hw.precision.operands import Operand
 from mase_hw.precision.samples import Samples
 
 # Examples on which the noise of options is measured.
-EXAMPLES = 32
+EXAMPLES = 48
 STATE = "noise.json"
 
 
@@ -34,7 +34,7 @@ def measured_noise(
         mg: a canonical graph.
         operands: what is rounded.
         measure: which outputs count.
-        samples: of which the first `EXAMPLES` are run.
+        samples: of which `EXAMPLES` are run.
         seed: of the random vectors.
         output: the folder of the file `STATE`; None for none.
         advance: told of parts.
@@ -46,7 +46,7 @@ def measured_noise(
     known = json.loads(state.read_text()) if state and state.is_file() else {}
     if key in known:
         table.load(known[key])
-    chunks = parts(mg, samples.chosen_on, EXAMPLES)
+    chunks = parts(mg, samples.spread(mg, EXAMPLES), EXAMPLES)
     for number, inputs in enumerate(chunks):
         if number >= table.done:
             meter.add(table, inputs)

@@ -113,7 +113,7 @@ def changed(
 def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph]]:
     for name, change in CHANGES.items():
         try:
-            mg = change(base, samples.chosen_on)
+            mg = change(base, samples.spread(base))
         except MaseError as error:
             _LOG.debug("%s is left out: %s", name, error)
             continue

@@ -70,7 +70,7 @@ def kept(result: Result) -> str:
     """Return what a configuration keeps, as text."""
     said = [f"{name} {item}" for name, item in result.outputs.items()]
     if result.accuracy is not None:
-        said.append(f"accuracy {result.accuracy:.4f} ({-(result.drop or 0.0):+.2f} points)")
+        said.append(f"accuracy {result.accuracy:.4f} ({0.0 - (result.drop or 0.0):+.2f} points)")
     return ", ".join(said)
 
 

@@ -17,8 +17,8 @@ from mase_hw.passes.formats.agreement import examples_in
 # Of samples that come in one piece, every so manieth is held out.
 HELD_OUT = 4
 LEAST = 2
-# Examples of one batch that ranges are observed on, evenly spread over it.
-OBSERVED = 4096
+# Examples of one batch that ranges are observed on, and that weights are fitted to.
+OBSERVED, FITTED = 4096, 256
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,21 @@ class Samples:
         kept = _enough(mg, [_spread(mg, _chosen(whole, ~out))], count)
         return cls(kept, [_chosen(whole, out)], None if given is None else given[out])
 
+    def spread(self, mg: MaseGraph, most: int = FITTED) -> Sequence[Sequence[Tensor]]:
+        """Return so many examples of each batch to choose on, evenly spread over it."""
+        return [_spread(mg, inputs, most) for inputs in self.chosen_on]
+
     def digest(self) -> list[float]:
         """Return numbers that tell whether two samples are the same."""
         return [float(item.double().sum()) for part in self.chosen_on for item in part]
 
 
-def _spread(mg: MaseGraph, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Return at most `OBSERVED` examples of a batch."""
+def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int = OBSERVED) -> list[Tensor]:
+    """Return at most so many examples of a batch, evenly spread over it."""
     count = examples_in(mg, inputs)
-    if count <= OBSERVED or mg.keeps_state:
+    if count <= most or mg.keeps_state:
         return list(inputs)
-    return _chosen(inputs, torch.arange(count) % -(-count // OBSERVED) == 0)
+    return _chosen(inputs, torch.arange(count) % -(-count // most) == 0)
 
 
 def _chosen(whole: Sequence[Tensor], places: Tensor) -> list[Tensor]:

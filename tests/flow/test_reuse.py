@@ -186,6 +186,12 @@ def test_a_model_without_layers_that_are_alike_is_refused(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
+def test_layers_that_act_in_training_alone_are_none():
+    model = nn.Sequential(nn.Dropout(), nn.Dropout(), nn.Dropout()).eval()
+    with pytest.raises(EmissionError, match="has no layers for reuse"):
+        mase_hw.quantize(mase_hw.trace(model, torch.randn(2, 5)), reuse=True)
+
+
 def test_a_mask_that_all_layers_take_is_named():
     class Masked(nn.Module):
         def __init__(self):

@@ -256,18 +256,7 @@ UNSIGNED = {
 
 
 # Widths of `WIDE` at which a function takes too many segments; none for all others.
-TOO_STEEP = {
-    "cos": {32},
-    "exp": {32},
-    "expm1": {32},
-    "log": {24, 32},
-    "log1p": {24, 32},
-    "log2": {24, 32},
-    "log10": {32},
-    "reciprocal": {32},
-    "rsqrt": {32},
-    "sin": {32},
-}
+TOO_STEEP = {"cos": {32}, "sin": {32}}
 
 
 def is_refused(name: str, operand: Fixed, result: Fixed) -> bool:
@@ -279,7 +268,7 @@ def is_refused(name: str, operand: Fixed, result: Fixed) -> bool:
 
 @pytest.mark.parametrize("width", [13, 16, 24, 32])
 @pytest.mark.parametrize("name", NAMES)
-def test_wide_operands_are_within_one_step(name, width):
+def test_wide_operands_are_within_one_step_and_a_part_of_the_value(name, width):
     rng = random.Random(f"{name}{width}")
     if name in TEXTBOOK:
         assert is_refused(name, *WIDE[width]) == (width in TOO_STEEP.get(name, set()))
@@ -293,8 +282,11 @@ def test_wide_operands_are_within_one_step(name, width):
         small = [rng.randint(-300, 300) for _ in range(40)]
         codes = torch.tensor([code for code in ends + spread + near + small if low <= code <= high])
         found = evaluate(name, codes, operand, result)
-        steps = (found - oracle(exact(name), codes, operand, result)).abs()
-        assert int(steps.max()) <= 1, (operand, result, codes[steps.argmax()])
+        expected = oracle(exact(name), codes, operand, result)
+        evaluator = operators()[name].evaluator(operators()[name].call(operand, result))
+        part = evaluator.relative if isinstance(evaluator, Piecewise) else 0.0
+        far = (found - expected).abs() - part * expected.abs()
+        assert float(far.max()) <= 1, (operand, result, codes[far.argmax()])
 
 
 @pytest.mark.slow
@@ -466,11 +458,11 @@ def test_error_table_sees_a_wrong_table():
 
 
 def test_what_cannot_be_met_is_refused():
-    operand = Fixed(32, 20)
-    call = operators()["exp"].call(operand, operand)
-    (problem,) = operators()["exp"].problems(call)
-    assert "8192 segments" in problem and "fixed<32,20>" in problem
-    assert operators()["exp"].error(call).module is None
+    operand = Fixed(32, 22)
+    call = operators()["sin"].call(operand, operand)
+    (problem,) = operators()["sin"].problems(call)
+    assert "8192 segments" in problem and "fixed<32,22>" in problem
+    assert operators()["sin"].error(call).module is None
     with pytest.raises(UnsupportedError, match="knots"):
         fit(lambda x, math: x, (1.0, 2.0, 3.0), operand, operand, "many")
     nan = lambda x, math: x / (x - x)  # noqa: E731

@@ -9,6 +9,8 @@ from torch import Tensor
 
 import mase_hw
 from mase_hw.emit.preflight import preflight
+from mase_hw.formats import Format
+from mase_hw.graph.metadata import common
 from mase_hw.ops import Apply
 from mase_hw.passes.formats.expected_agreement import model_agreement
 
@@ -43,6 +45,11 @@ def agreement(mg: mase_hw.MaseGraph) -> float:
     return found.sqnr_db
 
 
+def ports(mg: mase_hw.MaseGraph) -> list[Format]:
+    """Return the formats of inputs."""
+    return [common(node).results["data_out_0"].quantized for node in mg.inputs]
+
+
 def quantized(function: Callable[..., Tensor], *inputs: Tensor, **fields: int) -> mase_hw.MaseGraph:
     config = {"default": {"config": {**WIDE, **fields}}}
     return mase_hw.quantize(mase_hw.trace(Apply(function), inputs), config)
@@ -69,6 +76,26 @@ def test_quotients_of_operands_that_are_far_apart() -> None:
         mg = quantized(torch.atan2, *arguments)
         assert agreement(mg) >= 40.0
         assert preflight(mg) == []
+
+
+PAIRS: dict[str, Callable[..., Tensor]] = {
+    "logarithm": lambda x, y: torch.log(x.abs() / (y.abs() + 1e-2) + 1e-3),
+    "root": lambda x, y: x / torch.sqrt(x * x + y * y),
+    "hypotenuse": lambda x, y: x / torch.hypot(x, y),
+    "power": lambda x, y: torch.log(x * x + y * y),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_functions_of_many_octaves_keep_what_their_operands_have(name: str) -> None:
+    x, y = rows(0), rows(1)
+    mg = quantized(PAIRS[name], x, y)
+    rounded = (item.round_values(value) for item, value in zip(ports(mg), (x, y), strict=True))
+    exact = PAIRS[name](x, y)
+    alone = 20 * torch.log10(exact.norm() / (exact - PAIRS[name](*rounded)).norm())
+    assert agreement(mg) >= float(alone) - 2.0
+    assert {item.bits_per_element for item in ports(mg)} == {16}
+    assert preflight(mg) == []
 
 
 def test_what_a_configuration_names_stays_as_it_says() -> None:

@@ -90,6 +90,28 @@ def test_the_goal_holds_on_held_out_samples_for_less_than_uniform_formats() -> N
         assert found.result.cost.weighed < min(item.cost.weighed for item in as_good)
 
 
+def test_prediction_holds_where_samples_are_sorted_by_size() -> None:
+    torch.manual_seed(0)
+    model = spread(nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 4)))
+    inputs = torch.randn(400, 12) * torch.logspace(-2, 0, 400)[:, None]
+    found = fit_formats(mase_hw.trace(model, inputs), min_sqnr=35.0, formats=["fixed"])
+    assert found.result.sqnr_db >= 35.0
+    assert found.predicted_db == pytest.approx(found.result.sqnr_db, abs=1.5)
+
+
+def test_ranges_that_held_out_samples_exceed_are_widened_alone() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    inputs = torch.randn(200, 6).clamp(-0.9, 0.9)
+    further = 1.9 * inputs
+    given = {"data": [inputs], "held_out": [further]}
+    graph = mase_hw.trace(model, inputs)
+    found = fit_formats(graph, min_sqnr=35.0, formats=["fixed"], prepare=False, **given)
+    assert found.result.sqnr_db >= 35.0
+    with pytest.raises(PrecisionError, match="out of reach"):
+        fit_formats(graph, data=[inputs], held_out=[9 * inputs], min_sqnr=35.0, formats=["fixed"])
+
+
 @pytest.mark.slow
 def test_the_same_seed_finds_the_same() -> None:
     first, second = (

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from mase_hw.cli._data import load_split
+from mase_hw.cli._data import load_examples, load_split
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -200,9 +200,22 @@ def test_samples_of_every_form_are_split(here):
         ("net.py:wrong", "gives a tuple of 3; allowed: a Split"),
         ("net.py:uneven", "gives 4 samples and 3 labels"),
         ("nothing.npz", "cannot be read as an .npz file"),
+        ("inputs.npy", "is no data: allowed are a data set"),
     ):
         with pytest.raises(DataError, match=message):
             load_split(name)
+
+
+def test_inputs_without_labels_are_inputs_alone(here):
+    values = np.arange(60.0, dtype=np.float32).reshape(30, 2)
+    np.savez("inputs.npz", inputs=values)
+    np.savez("several.npz", x=values, y=values[:, :1])
+    np.savez("labels.npz", x=values, labels=np.arange(30) % 3)
+    assert torch.equal(load_examples("inputs.npz"), torch.from_numpy(values))
+    assert {name: item.shape for name, item in load_examples("several.npz").items()} == {
+        "x": (30, 2), "y": (30, 1),
+    }  # fmt: skip
+    assert isinstance(load_examples("labels.npz"), Split)
 
 
 def test_a_function_builds_the_architectures(tmp_path):

@@ -502,7 +502,7 @@ def _set_result(
     elif node.op == "placeholder" or node in configured:
         result = explicit.get(node) or shared.of(node)
     elif keeps_format(node) and stream_operands(node):
-        result = common(stream_operands(node)[0][1]).results["data_out_0"].format
+        result = shared.kept(node)
         operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
         result = _for_rank(result, len(known.results["data_out_0"].shape))
         known = replace(known, operands=operands)

@@ -12,7 +12,7 @@ from mase_hw.formats import Format, serving_formats
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import consumers
+from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operators
 
 
@@ -49,6 +49,17 @@ class SharedFormats:
         serving = self._serving(node, found)
         chosen = next((item for item in serving if self._has_hardware(node, item)), None)
         return alone(node) if chosen is None and alone is not None else chosen
+
+    def kept(self, node: Node) -> Format | None:
+        """Return the format that an operator keeps: of several operands, what serves them all."""
+        operands = common(node).operands
+        given = [
+            common(producer).results["data_out_0"].format
+            for number, (name, producer) in enumerate(stream_operands(node))
+            if number == 0 or operands[name].dtype == operands["data_in_0"].dtype
+        ]
+        known = [item for item in given if item is not None]
+        return self._serving(node, known)[0] if len(set(known)) > 1 else given[0]
 
     def widen_joined(self, free: Iterable[Node]) -> None:
         """Give nodes whose operands and results share one format what their consumers ask for.

@@ -22,13 +22,13 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import DEFAULT_ENTRY, Configuration
 from mase_hw.passes.formats.expected_agreement import losses, ratio
-from mase_hw.passes.formats.quantize import configurable, quantize_transform_pass
+from mase_hw.passes.formats.quantize import RESULT, configurable, quantize_transform_pass
 from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
 
 _LOG = logging.getLogger(__name__)
 WIDTH = "data_in_width"
 # Bits more that are tried, and what they have to gain.
-MORE_BITS = (4, 8, 12, 16)
+MORE_BITS = (4, 8, 12, 14, 16)
 GAIN_DB, NEAR_DB = 2.0, 1.0
 
 # Returns a quantised graph with its agreement, or as it is where it does not run.
@@ -186,6 +186,8 @@ def _entries(
         entry = dict(known.get(node.name, {"config": default})["config"])
         for word in words:
             entry[f"{word}_width"] = max(width, entry.get(f"{word}_width", 0))
+        if any(user.op == "output" for user in node.users) and not shares_format(node):
+            entry[f"{RESULT}_width"] = default[WIDTH]
         found[node.name] = {"config": entry}
     return found
 

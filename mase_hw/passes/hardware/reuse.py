@@ -24,7 +24,7 @@ from mase_hw.graph.metadata import (
 )
 from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
-from mase_hw.ops import Stateful, operator_for
+from mase_hw.ops import Removable, Stateful, operator_for
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -221,7 +221,7 @@ class _Segment:
 
     Attributes:
         kind: equal for segments that are alike.
-        size: nodes, and elements of constants.
+        size: nodes that become hardware, and elements of constants.
         leaves: whether the result of the last node leaves the graph, too.
         whole: whether it may be a part of a layer.
     """
@@ -241,7 +241,7 @@ def _best(segments: Sequence[_Segment]) -> _Run | None:
             size = sum(item.size for item in segments[start : start + period])
             gain = (count - 1) * size
             better = best is None or (gain, -period) >= (best.gain, -best.period)
-            if count > 1 and better:
+            if gain > 0 and better:
                 best = _Run(start, period, count, gain)
     return best
 
@@ -297,7 +297,7 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
             kinds.append(kind)
         leaving = [any(user.op == "output" for user in node.users) for node in inside]
         whole = all(map(_may_repeat, inside)) and not any(leaving[:-1])
-        size = sum(1 + _elements(mg, node) for node in inside)
+        size = sum(1 + _elements(mg, node) for node in inside if not _vanishes(mg, node))
         found.append(_Segment(kinds.index(kind), size, leaving[-1], whole))
     return found
 
@@ -305,6 +305,14 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
 def _may_repeat(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
     return operator is not None and not isinstance(operator, Stateful) and not is_boundary(node)
+
+
+def _vanishes(mg: MaseGraph, node: Node) -> bool:
+    """Return whether a node acts in training alone."""
+    if common(node).operator is None:
+        return False
+    call = mg.call(node)
+    return Removable.of(call.operator).is_identity(call)
 
 
 def _elements(mg: MaseGraph, node: Node) -> int:

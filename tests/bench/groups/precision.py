@@ -19,6 +19,7 @@ POINTS, SHARE, KEPT_DB = 0.3, 0.75, 40.0
 SENTENCE_DB, SENTENCE_SHARE, SENTENCE_SECONDS = 30.0, 0.6, 300
 CHOSEN_ON, TOKENS, ROWS, SIZE = 64, 16, 256, 32
 SENTENCES, NEIGHBOURS = 500, 0.99
+FLOOR = ", rounded down"
 # Networks whose time has a bar, in CPU seconds.
 SECONDS = {"fashion-resnet8": 60}
 
@@ -53,7 +54,10 @@ class Precision(Benchmark):
 
 
 def _compositions() -> Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, ...]]]:
-    """Return functions by name, with operands that spread over three decades."""
+    """Return functions by name, with operands that spread over three decades.
+
+    Those called `FLOOR` have operands that are rounded down, which keeps the sign of what is small.
+    """
     import torch
     from torch.nn import functional
 
@@ -62,6 +66,9 @@ def _compositions() -> Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, .
     def spread(rows: int = 1) -> Tensor:
         sizes = 10 ** (3 * torch.rand(ROWS, rows, generator=generator) - 2)
         return torch.randn(ROWS, SIZE, generator=generator) * sizes
+
+    def positive() -> Tensor:
+        return spread().abs() + 1e-3
 
     def even(scale: float) -> Tensor:
         return scale * torch.randn(ROWS, SIZE, generator=generator)
@@ -90,6 +97,26 @@ def _compositions() -> Mapping[str, tuple[Callable[..., Tensor], tuple[Tensor, .
         "atan2, y a hundred times x": (torch.atan2, (even(100), even(1))),
         "atan2, x a hundred times y": (torch.atan2, (even(1), even(100))),
         "atan2, both over three decades": (torch.atan2, (spread(), spread().abs())),
+        "atan2, of signed operands": (torch.atan2, (spread(), spread())),
+        f"atan2, of signed operands{FLOOR}": (torch.atan2, (spread(), spread())),
+        "log(x / y)": (lambda x, y: torch.log(x / y), (positive(), positive())),
+        "log(x * x + y * y)": (lambda x, y: torch.log(x * x + y * y), (spread(), spread())),
+        "x / sqrt(x * x + y * y + 1e-6)": (
+            lambda x, y: x / torch.sqrt(x * x + y * y + 1e-6),
+            (spread(), spread()),
+        ),
+        "x / (hypot(x, y) + 1e-3)": (
+            lambda x, y: x / (torch.hypot(x, y) + 1e-3),
+            (spread(), spread()),
+        ),
+        "x * y / (x * x + y * y)": (
+            lambda x, y: x * y / (x * x + y * y),
+            (spread(), spread()),
+        ),
+        "softplus(x) / softplus(y)": (
+            lambda x, y: functional.softplus(x) / functional.softplus(y),
+            (spread(), spread()),
+        ),
     }
 
 
@@ -104,21 +131,25 @@ def intermediates(quick: bool) -> Iterator[Row]:
     entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
     for name, (function, inputs) in _compositions().items():
         graph = mase_hw.trace(Apply(function), inputs)
-        mg = mase_hw.quantize(graph, {"default": {"config": entry}})
+        rounding = "floor" if name.endswith(FLOOR) else "nearest_even"
+        config = {"default": {"config": {**entry, "data_in_rounding": rounding}}}
+        mg = mase_hw.quantize(graph, config)
         found = model_agreement(mg)
         ratio = found.sqnr_db if found is not None else None
         met = ratio is not None and ratio >= KEPT_DB and not preflight(mg)
-        alone = sqnr_db(function(*inputs), function(*map(_rounded, inputs)))
+        rounded = [_rounded(values, rounding) for values in inputs]
+        alone = sqnr_db(function(*inputs), function(*rounded))
         kept = f"{ratio:.1f} dB; {alone:.1f} dB with operands alone rounded"
         yield Row(f"{name}, 16 bits", kept, f">= {KEPT_DB:.0f} dB", met)
 
 
-def _rounded(values: Tensor) -> Tensor:
-    """Return values in 16 bits that reach as far."""
+def _rounded(values: Tensor, rounding: str) -> Tensor:
+    """Return the values of codes of 16 bits that reach as far; a zero has no sign."""
     from mase_hw.formats import format_class
 
     low, high = float(values.min()), float(values.max())
-    return format_class("fixed").fit(low, high, width=16).round_values(values)
+    chosen = format_class("fixed").fit(low, high, width=16, rounding=rounding)
+    return chosen.decode(chosen.encode(values)).to(values.dtype)
 
 
 def sentences(quick: bool) -> Iterator[Row]:
