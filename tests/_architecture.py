@@ -21,6 +21,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "_kinds",
         "_aten",
         "_stages",
+        "_collection",
         "_logs",
         "_resources",
         "_native",

@@ -59,7 +59,7 @@ class Stream:
         return {
             "name": self.name,
             "node": self.node,
-            "fields": [asdict(item) for item in self.fields],
+            "fields": [vars(item) for item in self.fields],
             "beats": self.spec.beats,
             "stream_shape": list(self.spec.stream_shape),
             **({"places": self.places} if self.places is not None else {}),
@@ -241,7 +241,7 @@ class Constant:
             "words": self.source.depth,
             "hold": self.source.hold,
             "width_bits": self.source.port.width_bits,
-            "fields": [asdict(item) for item in self.source.port.fields],
+            "fields": [vars(item) for item in self.source.port.fields],
             **(spec.to_dict() if spec else {}),
         }
 

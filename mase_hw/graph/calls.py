@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,14 +39,17 @@ def aten_arguments(node: Node) -> Record:
     known = _schema(node.target)
     if known is None:
         return {f"argument_{number}": value for number, value in enumerate(node.args)}
-    given = list(node.args)
-    arguments: Record = {}
+    return {argument.name: value for argument, value in _given(node, known)}
+
+
+def _given(node: Node, known: tuple[_Argument, ...]) -> Iterator[tuple[_Argument, Any]]:
+    """Yield the arguments of a schema with what a node gives for them."""
+    given, keywords = node.args, node.kwargs
     for position, argument in enumerate(known):
         if position < len(given) and not argument.kwarg_only:
-            arguments[argument.name] = given[position]
+            yield argument, given[position]
         else:
-            arguments[argument.name] = node.kwargs.get(argument.name, argument.default_value)
-    return arguments
+            yield argument, keywords.get(argument.name, argument.default_value)
 
 
 class _Argument(NamedTuple):
@@ -90,17 +93,18 @@ def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str
         yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
         return
     used: set[str] = set()
-    for argument, value in zip(known, aten_arguments(node).values(), strict=True):
+    for argument, value in _given(node, known):
         name = argument.name
-        if isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
+        if isinstance(value, Node):
+            used.add(names.get(name, name))
+            yield names.get(name, name), value
+        elif isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
             for item in value:
                 if isinstance(item, Node):
                     free = next(key for n in count() if (key := f"data_in_{n}") not in used)
                     used.add(free)
                     yield free, item
-        elif isinstance(value, Node) or (
-            isinstance(value, int | float) and (argument.is_tensor or name in names)
-        ):
+        elif isinstance(value, int | float) and (argument.is_tensor or name in names):
             used.add(names.get(name, name))
             yield names.get(name, name), value
 

@@ -145,10 +145,11 @@ module mase_row_norm
   localparam bit RowIsDifference = RowOdd > 1 && !RowIsSum && 1 << $clog2(RowOdd) == RowOdd + 1;
   localparam int unsigned RowHigh = $clog2(RowIsSum ? RowOdd - 1 : RowOdd);
 
-  function automatic logic [SQUARE_WIDTH-1:0] squares_of_row(input logic [SQUARE_WIDTH-1:0] value);
-    if (RowIsSum) return ((value << RowHigh) + value) << RowPlace;
-    if (RowIsDifference) return ((value << RowHigh) - value) << RowPlace;
-    return value * SQUARE_WIDTH'(ROW);
+  function automatic logic [SQUARE_WIDTH-1:0] squares_of_row(
+      input logic [SQUARE_WIDTH-1:0] operand);
+    if (RowIsSum) return ((operand << RowHigh) + operand) << RowPlace;
+    if (RowIsDifference) return ((operand << RowHigh) - operand) << RowPlace;
+    return operand * SQUARE_WIDTH'(ROW);
   endfunction
 
   if (CENTRED) begin : gen_square_of_total
@@ -311,10 +312,10 @@ module mase_row_norm
   end
 
   function automatic logic signed [DifferenceWidth-1:0] times_row(
-      input logic signed [DifferenceWidth-1:0] value);
-    if (RowIsSum) return ((value <<< RowHigh) + value) <<< RowPlace;
-    if (RowIsDifference) return ((value <<< RowHigh) - value) <<< RowPlace;
-    return value * DifferenceWidth'(signed'(ROW));
+      input logic signed [DifferenceWidth-1:0] operand);
+    if (RowIsSum) return ((operand <<< RowHigh) + operand) <<< RowPlace;
+    if (RowIsDifference) return ((operand <<< RowHigh) - operand) <<< RowPlace;
+    return operand * DifferenceWidth'(signed'(ROW));
   endfunction
 
   for (genvar i = 0; i < LANES; i++) begin : gen_result
