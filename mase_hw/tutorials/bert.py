@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import mase_hw
-from mase_hw._kinds import Record
 from mase_hw.data import dataset
 from mase_hw.models import models
 from mase_hw.passes import (
@@ -29,7 +29,7 @@ from mase_hw.training import Trainer, evaluate
 logger = logging.getLogger(__name__)
 
 
-def linear_layers(bits: int) -> Record:
+def linear_layers(bits: int) -> dict[str, Any]:
     """Return a configuration that quantises linear layers and leaves the rest in real numbers."""
     entry = {"name": "fixed", "data_in_width": bits, "weight_width": bits, "bias_width": 8}
     return {"by": "type", "linear": {"config": entry}}

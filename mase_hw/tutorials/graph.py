@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import mase_hw
-from mase_hw._kinds import Record
 from mase_hw.data import dataset
 from mase_hw.emit.flow import canonicalize
 from mase_hw.models import models
@@ -61,7 +61,7 @@ def main(folder: Path, *, samples: int = 16) -> dict[str, float]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     ids = dataset("snippets").load().test_inputs[:samples]
-    found: Record = {}
+    found: dict[str, Any] = {}
 
     # 1. Capture: ATen operators, with shapes and the source lines that they come from.
     # `print(mg)` shows them as a table.

@@ -59,20 +59,19 @@ BROKEN = {
         RomSource(4, 2), "right data", "HoldWidth'(HOLD - 1)", "HoldWidth'(HOLD)",
     ),
     "a word that is changed while it waits": (
-        RomSource(3, 1), "stable", "      word_q   <= word;\n      data_out <= word_q;\n    end\n",
-        "      word_q   <= word;\n    end\n    data_out <= word_q;\n",
+        RomSource(3, 1), "stable", "if (advance) data_out <= word;", "data_out <= word;",
     ),
     "a source that runs dry": (
         RomSource(2, 1), "offered in time", "word_valid <= 1'b1;", "word_valid <= address_q == '0;",
     ),
     "words from before the reset": (
-        RomSource(3, 1), "right data", "      address_q <= '0;\n", "",
+        RomSource(3, 1), "right data", "      address_q <= AddressWidth'(FirstAddress);\n", "",
     ),
     "a layer that is held too long": (
         LayerSource(2, 2, layers=2, walks=2), "right data", ".COUNT(HOLD)", ".COUNT(HOLD + 1)",
     ),
     "a word that passes a stall": (
-        LayerSource(2, 1, layers=3), "right data", "step(advance && last_hold)", "step(last_hold)",
+        LayerSource(2, 1, layers=3), "right data", "step(read && last_hold)", "step(last_hold)",
     ),
     "a walk too few": (
         LayerSource(1, 2, layers=3, walks=3), "right data", ".WALKS(WALKS)", ".WALKS(WALKS - 1)",

@@ -48,9 +48,12 @@ def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     shutil.copytree(layers.folder, folder)
     path = folder / "rtl" / "mase_rom_source.sv"
     text = path.read_text()
-    assert text.count("      address_q <= '0;\n") == 1
+    first = "AddressWidth'(FirstAddress);"
+    assert text.count(f"      address_q <= {first}\n") == 1
     path.write_text(
-        text.replace("      address_q <= '0;\n", "").replace("address_q;", "address_q = '0;", 1)
+        text.replace(f"      address_q <= {first}\n", "").replace(
+            "address_q;", f"address_q = {first}", 1
+        )
     )
     assert mase_hw.simulate(folder, samples=6, engine=engine).is_right
     report = mase_hw.simulate(folder, samples=6, engine=engine, resets=10)
@@ -97,9 +100,12 @@ def test_a_pass_that_differs_from_the_first_is_found(layers, tmp_path):
     shutil.copytree(layers.folder, folder)
     path = folder / "rtl" / "mase_rom_source.sv"
     text = path.read_text()
-    old = "      data_out <= word_q;\n"
+    old = "    if (advance) data_out <= word;\n"
     assert text.count(old) == 1
-    new = "      data_out <= (count_q == 4000) ? ~word_q : word_q;\n      count_q <= count_q + 1;\n"
+    new = (
+        "    if (advance) begin\n      data_out <= (count_q == 4000) ? ~word : word;\n"
+        "      count_q <= count_q + 1;\n    end\n"
+    )
     path.write_text(
         text.replace(old, new).replace(
             "  logic word_valid;\n", "  logic word_valid;\n  int unsigned count_q = 0;\n", 1
