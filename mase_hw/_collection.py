@@ -19,3 +19,15 @@ def known_objects_kept() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextlib.contextmanager
+def uncollected() -> Iterator[None]:
+    """Hold the garbage collection, where identities of objects have to last."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

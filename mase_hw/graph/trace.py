@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram, ShapesCollection
 from torch.utils._pytree import TreeSpec, tree_flatten, tree_leaves, tree_map, tree_unflatten
 
-from mase_hw._collection import known_objects_kept
+from mase_hw._collection import uncollected
 from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
@@ -272,7 +272,7 @@ def _export(
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
         calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), known_objects_kept(), capturing(), *layers, *calls, *exportable):
+            for item in (quiet(), uncollected(), capturing(), *layers, *calls, *exportable):
                 stack.enter_context(item)
             stack.enter_context(naming_units())
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
