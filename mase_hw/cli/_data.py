@@ -37,8 +37,7 @@ def load_split(argument: str) -> Split:
     """
     from mase_hw.data import Split
 
-    given = _given(argument)
-    return given if isinstance(given, Split) else Split.read(given, argument)
+    return Split.read(_given(argument), argument)
 
 
 def load_examples(argument: str) -> Split | Inputs:
@@ -50,8 +49,6 @@ def load_examples(argument: str) -> Split | Inputs:
     from mase_hw.data import Split, unlabelled
 
     given = _given(argument)
-    if isinstance(given, Split):
-        return given
     inputs = unlabelled(given)
     return Split.read(given, argument) if inputs is None else inputs
 
@@ -68,7 +65,7 @@ def _given(argument: str) -> object:
             f"{argument} is no data: allowed are a data set's name, an .npz file with inputs and "
             "labels, and file.py:factory"
         )
-    return dataset(argument).load().hold_out()
+    return dataset(argument).load()
 
 
 def _npz(path: Path) -> dict[str, object]:
