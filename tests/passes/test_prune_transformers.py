@@ -37,8 +37,9 @@ from mase_hw.errors import ConfigError
 from mase_hw.passes import prune_structure_transform_pass
 
 WIDTH = 16
-SIZES = {"vocab_size": 40, "num_hidden_layers": 2, "num_attention_heads": 4}
-SIZES |= {"hidden_size": WIDTH, "intermediate_size": 12}
+LAYERS = {"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 4}
+SIZES = {**LAYERS, "vocab_size": 40, "intermediate_size": 12}
+DECODER = {**LAYERS, "vocab_size": 40, "use_cache": False}
 LLAMA = {**SIZES, "num_key_value_heads": 2, "head_dim": 4, "use_cache": False}
 MODELS = {
     "BERT": lambda: BertForSequenceClassification(BertConfig(**SIZES)),
@@ -64,37 +65,10 @@ MODELS = {
     "tied Llama": lambda: LlamaForCausalLM(LlamaConfig(**LLAMA, tie_word_embeddings=True)),
     "Gemma": lambda: GemmaForCausalLM(GemmaConfig(**LLAMA)),
     "Gemma 2": lambda: Gemma2ForCausalLM(Gemma2Config(**LLAMA)),
-    "OPT": lambda: OPTForCausalLM(
-        OPTConfig(
-            vocab_size=40,
-            hidden_size=WIDTH,
-            word_embed_proj_dim=WIDTH,
-            num_hidden_layers=2,
-            ffn_dim=12,
-            num_attention_heads=4,
-            use_cache=False,
-        )
-    ),
-    "Falcon": lambda: FalconForCausalLM(
-        FalconConfig(
-            vocab_size=40,
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            ffn_hidden_size=12,
-            num_attention_heads=4,
-            use_cache=False,
-        )
-    ),
+    "OPT": lambda: OPTForCausalLM(OPTConfig(**DECODER, word_embed_proj_dim=WIDTH, ffn_dim=12)),
+    "Falcon": lambda: FalconForCausalLM(FalconConfig(**DECODER, ffn_hidden_size=12)),
     "ViT": lambda: ViTForImageClassification(
-        ViTConfig(
-            hidden_size=WIDTH,
-            num_hidden_layers=2,
-            num_attention_heads=4,
-            intermediate_size=12,
-            image_size=8,
-            patch_size=4,
-            num_labels=5,
-        )
+        ViTConfig(**LAYERS, intermediate_size=12, image_size=8, patch_size=4, num_labels=5)
     ),
 }
 
