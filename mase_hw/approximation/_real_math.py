@@ -121,6 +121,8 @@ class _Fast(RealMath):
         return torch.where(condition, if_true, if_false)
 
     def clip(self, x: Real, low: float, high: float) -> Real:
+        if isinstance(x, torch.Tensor) and not (x.requires_grad and torch.is_grad_enabled()):
+            return x.clamp(low, high)
         # At a bound the slope is one: rounded values lie on bounds, and would never leave them.
         # That of torch.clamp depends on torch's version.
         x = x if low == -math.inf else torch.where(x < low, low, x)

@@ -18,7 +18,7 @@ from mase_hw.training import scores_of
 BATCH, GLANCE = 128, 1024
 # Standard errors from the bound at which it is decided, of few samples and of many: wrong once in
 # twenty, or in six, and checked on all.
-SURE, MANY, NEARLY_SURE = 2.0, 3072, 1.0
+SURE, MANY, NEARLY_SURE = 2.0, 1024, 1.0
 PERCENT = 100.0
 # Of a loss in points, which floats do not hold exactly.
 DIGITS = 9
@@ -31,12 +31,14 @@ class Scored:
     Attributes:
         accuracy: their share.
         drop: points that the float model has more on the same samples.
-        examples: samples that were run.
+        right: of the samples that were run, one where the class is right, float64.
+        parts: of the samples, that were run.
     """
 
     accuracy: float
     drop: float
-    examples: int
+    right: Tensor
+    parts: int
 
 
 class Scorer:
@@ -79,18 +81,26 @@ class Scorer:
         """How many samples there are."""
         return len(self._labels)
 
-    def of(self, mg: MaseGraph, *, whole: bool) -> Scored:
-        """Return the accuracy of a graph, on all samples or on as many as the bound needs."""
-        lost = right = torch.zeros(0, dtype=torch.float64)
-        for classes in self._classes(mg):
+    def of(self, mg: MaseGraph, known: Scored | None = None) -> Scored:
+        """Return the accuracy of a graph on as many samples as the bound needs.
+
+        Args:
+            mg: the graph.
+            known: what this gave before, to go on with to the last sample.
+        """
+        right = torch.zeros(0, dtype=torch.float64) if known is None else known.right
+        done = 0 if known is None else known.parts
+        lost = self._right[: len(right)] - right
+        for classes in self._classes(mg, done):
+            done += 1
             part = slice(len(right), len(right) + len(classes))
             right = torch.cat([right, (classes == self._labels[part]).double()])
             lost = self._right[: len(right)] - right
-            if not whole and self._is_decided(lost):
+            if known is None and self._is_decided(lost):
                 break
         # Shares of counts: 2 of 100 samples are 2 points, as whoever asks for 2 says.
         drop = round(PERCENT * float(lost.sum()) / max(len(lost), 1), DIGITS)
-        return Scored(float(right.mean()), drop, len(right))
+        return Scored(float(right.mean()), drop, right, done)
 
     def _is_decided(self, lost: Tensor) -> bool:
         if self._limit is None:
@@ -101,9 +111,9 @@ class Scorer:
         sure = SURE if len(lost) < MANY else NEARLY_SURE
         return abs(float(lost.mean()) - self._limit / PERCENT) > sure * error
 
-    def _classes(self, mg: MaseGraph) -> Iterator[Tensor]:
+    def _classes(self, mg: MaseGraph, done: int = 0) -> Iterator[Tensor]:
         mg.eval()
-        for inputs in self._parts:
+        for inputs in self._parts[done:]:
             with torch.no_grad():
                 scores = scores_of(mg(*inputs))
             whole = not scores.is_floating_point()

@@ -15,8 +15,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.accuracy import DIGITS, PERCENT, Scorer
-from mase_hw.precision.cost import Cost, Lanes, costs_of, with_lanes
+from mase_hw.precision.accuracy import DIGITS, PERCENT, Scored, Scorer
+from mase_hw.precision.cost import Cost, Lanes, cost_of, costs_of, with_lanes
 from mase_hw.precision.preparations import STEPS, Formats
 from mase_hw.precision.samples import Samples
 
@@ -53,7 +53,7 @@ class Result:
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
             no reals; None where neither is known.
         accuracy: of the quantised graph; None without labels.
-        examples: of which accuracy is known, see `Scorer`.
+        scored: its accuracy; None without labels.
         costs: by name of the node.
         cost: of all nodes, without queues.
         graph: the quantised graph.
@@ -72,7 +72,7 @@ class Result:
     opened: Mapping[str, object]
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
-    examples: int = 0
+    scored: Scored | None = None
     costs: Mapping[str, Cost] = field(default_factory=dict)
 
     @property
@@ -88,7 +88,7 @@ class Result:
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
             "drop": self.drop,
             "accuracy": self.accuracy,
-            "examples": self.examples,
+            "examples": 0 if self.scored is None else len(self.scored.right),
             **self.cost.to_dict(),
         }
 
@@ -137,6 +137,14 @@ class Evaluator:
         """Return the graph in a configuration."""
         return quantize_transform_pass(self._mg, config)[0]
 
+    def takes(self, config: Mapping[str, object]) -> float:
+        """Return the weighed cost of a configuration, before steps of preparation.
+
+        Raises:
+            UnsupportedError: where it has no hardware.
+        """
+        return cost_of(with_lanes(self.quantized(config), self._parallelism)).weighed
+
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
@@ -180,17 +188,17 @@ class Evaluator:
 
     def whole(self, result: Result) -> Result:
         """Return a result with its accuracy on all held-out samples."""
-        if self._scorer is None or result.examples == self._scorer.examples:
+        if self._scorer is None or result.scored is None:
             return result
-        return self._scored(result, whole=True)
+        if len(result.scored.right) == self._scorer.examples:
+            return result
+        return self._scored(result)
 
-    def _scored(self, result: Result, *, whole: bool = False) -> Result:
-        """Return a result with what is lost of classes, or of outputs that are no reals."""
+    def _scored(self, result: Result) -> Result:
+        """Return a result with what is lost: of classes, once more of all, or of other elements."""
         if self._scorer is not None:
-            found = self._scorer.of(result.graph, whole=whole)
-            return replace(
-                result, accuracy=found.accuracy, drop=found.drop, examples=found.examples
-            )
+            found = self._scorer.of(result.graph, result.scored)
+            return replace(result, accuracy=found.accuracy, drop=found.drop, scored=found)
         equal = [item.equal for item in result.outputs.values() if item.equal is not None]
         drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
         return replace(result, drop=drop)

@@ -29,10 +29,11 @@ from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, clips
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
-from mase_hw.precision.noise import Progress, by_confidence
-from mase_hw.precision.noise_file import measured_noise
+from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
+from mase_hw.precision.noise_file import EXAMPLES, measured_noise
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, ratio_of
+from mase_hw.precision.propagation import by_confidence
 from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
@@ -173,18 +174,26 @@ class Fitting:
         else:
             chosen, result = self._by_drop()
         self._best, result = chosen, self._evaluator.whole(result)
-        real = any(item.sqnr_db is not None for item in result.outputs.values())
-        predicted = -10.0 * math.log10(max(float(chosen.noise.max()), 1e-30)) if real else None
         return Fitted(
             self._mg.name,
             self._goal,
             result,
-            predicted if self._measure.weigh is not by_confidence else None,
+            self._predicted(chosen, result),
             [item for _, item in self._tried.values() if item.name != result.name],
             self._evaluator.accuracy,
             sum(len(inputs[0]) for inputs in self._samples.held_out),
             self._parallelism,
         )
+
+    def _predicted(self, chosen: Chosen, result: Result) -> float | None:
+        """Return the agreement that errors of all operands together say; None where not asked."""
+        real = any(item.sqnr_db is not None for item in result.outputs.values())
+        if self._measure.weigh is by_confidence or not real:
+            return None
+        meter = NoiseMeter(self._mg, self._operands, self._measure, self._seed)
+        batches = parts(self._mg, self._samples.spread(self._mg, EXAMPLES), EXAMPLES)
+        noise = meter.relative(batches, chosen.options)
+        return -10.0 * math.log10(max(float(noise.max()), TINY))
 
     def _advance(self, done: int, total: int, part: int) -> None:
         """Tell of progress; measuring, choosing and comparing are as long as each other."""
@@ -319,15 +328,18 @@ class Fitting:
         """Run one format for all, from the narrowest to one that keeps the goal.
 
         It needs no casts, which the choice of each format by itself does not see. Where noise is
-        the goal, formats of far more than the best choice are not run.
+        the goal, formats of far more than the best choice are not run; nor is what takes more.
         """
-        best, bound = self._cheapest(), math.inf
-        if best is not None and self._goal.min_sqnr is not None:
-            bound = float(best[0].noise.max()) * UNIFORM_NOISE
+        best, noise, cost = self._cheapest(), math.inf, math.inf
+        if best is not None:
+            cost = best[1].cost.weighed
+            if self._goal.min_sqnr is not None:
+                noise = float(best[0].noise.max()) * UNIFORM_NOISE
         for chosen in self._chooser.uniform():
-            if float(chosen.noise.max()) <= bound:
+            if float(chosen.noise.max()) <= noise:
                 with suppress(MaseError):
-                    if self._keeps(self._run(chosen)):
+                    config = configuration(self._mg, self._operands, chosen.options)
+                    if self._evaluator.takes(config) < cost and self._keeps(self._run(chosen)):
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:

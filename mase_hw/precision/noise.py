@@ -5,29 +5,25 @@ to the outputs along their derivatives. Of the error `J d` of an output, with th
 matrix of derivatives `J`, the power is the mean of `(r J d)^2` over random vectors `r` whose
 elements have mean 0 and variance 1 (Hutchinson, 1990): one pass backwards for each `r` serves all
 formats of all operands. What no derivative leads away from is measured with a run of the whole
-graph. Errors of different operands are taken to add up in power.
+graph. For a choice, errors of different operands are taken to add up in power; of what is chosen
+the errors themselves are added, as those of weights may go together.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Node
 
-from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.formats.agreement import examples_in
-from mase_hw.passes.formats.shared_formats import shares_format
-from mase_hw.precision.operands import Operand, operator_of
+from mase_hw.precision.operands import Operand
+from mase_hw.precision.propagation import Measure, Propagation
 
-# Random vectors of each output, and examples at a time.
-DRAWS = 16
+# Examples at a time.
 CHUNK = 16
 WIDTH = "width"
 TINY = 1e-300
@@ -35,32 +31,6 @@ TINY = 1e-300
 STEEP = 64.0
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """Outputs whose error counts.
-
-    Attributes:
-        nodes: whose results they are.
-        weigh: takes a result and random numbers of its shape, and returns the vector `r`.
-    """
-
-    nodes: Sequence[Node]
-    weigh: Callable[[Tensor, Tensor], Tensor] = lambda values, numbers: numbers
-
-
-def by_confidence(scores: Tensor, numbers: Tensor) -> Tensor:
-    """Return vectors whose squared product with an error of scores is what distributions lose.
-
-    The Kullback-Leibler divergence of classes is, to the second order, half the error's variance
-    under their probabilities `p`: `r = sqrt(p) z - p (sqrt(p) z)` has that covariance. Samples
-    whose class is certain weigh nothing.
-    """
-    shape = scores.shape
-    chances = scores.detach().reshape(len(scores), -1).softmax(1)
-    numbers = chances.sqrt() * numbers.reshape(chances.shape)
-    return (numbers - chances * numbers.sum(1, keepdim=True)).reshape(shape)
 
 
 class NoiseTable:
@@ -151,134 +121,40 @@ class NoiseMeter:
     def __init__(
         self, mg: MaseGraph, operands: Sequence[Operand], measure: Measure, seed: int = 0
     ) -> None:
-        self._mg, self._measure, self._seed = mg, measure, seed
-        self._by_node: dict[Node, list[tuple[int, Operand]]] = defaultdict(list)
-        for place, item in enumerate(operands):
-            self._by_node[item.node].append((place, item))
+        self._mg, self._operands = mg, operands
+        self._measure, self._seed = measure, seed
 
     def add(self, table: NoiseTable, inputs: Sequence[Tensor]) -> None:
         """Add a part of the samples to a table."""
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + table.done)
-        run = GraphRun(self._mg, only=())
-        values = self._forward(run, inputs)
-        outputs = [values[node] for node in self._measure.nodes]
-        slopes = self._slopes(values, outputs, generator)
-        count = examples_in(self._mg, inputs)
-        with torch.no_grad():
-            for node, items in self._by_node.items():
-                exact = values[node]
-                for place, operand in items:
-                    for number in measured_options(operand):
-                        given = operand.options[number].number_format
-                        changed = self._changed(run, operand, given, values)
-                        table.power[place][number] += self._power(
-                            run, node, changed, exact, slopes, values, count
-                        )
-            table.signal += torch.stack([item.double().square().sum() for item in outputs])
+        errors = self._propagation(inputs, table.done)
+        for place, operand in enumerate(self._operands):
+            for number in measured_options(operand):
+                given = operand.options[number].number_format
+                table.power[place][number] += errors.power(operand, given)
+        table.signal += errors.signal
         table.done += 1
 
-    def _forward(self, run: GraphRun, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
-        """Return all results, the first real ones as leaves of a graph of derivatives."""
-        values: dict[Node, Tensor] = {}
-        given = iter(inputs)
-        for node in self._mg.nodes:
-            if node.op in ("get_attr", "output"):
-                continue
-            entry = next(given) if node.op == "placeholder" else None
-            value = run.step(node, values, entry)
-            if isinstance(value, Tensor) and value.is_floating_point():
-                value = value.detach().requires_grad_() if not value.requires_grad else value
-            values[node] = value
-        return values
+    def relative(self, batches: Sequence[Sequence[Tensor]], chosen: Sequence[int]) -> Tensor:
+        """Return error over signal of all operands in an option each, `[outputs]`.
 
-    def _slopes(
-        self, values: Mapping[Node, Tensor], outputs: Sequence[Tensor], generator: torch.Generator
-    ) -> list[dict[Node, Tensor]]:
-        """Return by output the derivatives of `r y` after the result of every node, by draw."""
-        nodes = [
-            node
-            for node in self._by_node
-            if isinstance(values[node], Tensor) and values[node].requires_grad
-        ]
-        found = []
-        for output in outputs:
-            draws: dict[Node, list[Tensor]] = defaultdict(list)
-            for _ in range(DRAWS if output.requires_grad else 0):
-                numbers = torch.randn(output.shape, generator=generator, dtype=output.dtype)
-                vector = self._measure.weigh(output, numbers)
-                slopes = torch.autograd.grad(
-                    output, [values[n] for n in nodes], vector, True, allow_unused=True
-                )
-                for node, slope in zip(nodes, slopes, strict=True):
-                    if slope is not None:
-                        draws[node].append(slope)
-            found.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
-        return found
+        Args:
+            batches: parts of the samples.
+            chosen: the place of each operand's option.
+        """
+        power = signal = torch.zeros(len(self._measure.nodes), dtype=torch.float64)
+        for number, inputs in enumerate(batches):
+            errors = self._propagation(inputs, number)
+            power = power + errors.together(
+                (operand, operand.options[option].number_format)
+                for operand, option in zip(self._operands, chosen, strict=True)
+            )
+            signal = signal + errors.signal
+        return power / signal.clamp(min=TINY)
 
-    def _changed(
-        self,
-        run: GraphRun,
-        operand: Operand,
-        number_format: Format,
-        values: Mapping[Node, Tensor],
-    ) -> Tensor:
-        """Return the result of a node with one operand rounded."""
-        node = operand.node
-        if operand.name == "data_out_0" and not shares_format(node):
-            return number_format.round_values(values[node].detach())
-        arguments, tensors = run.operands(node, values)
-        names = list(tensors) if shares_format(node) else [operand.name]
-        tensors |= {name: number_format.round_values(tensors[name].detach()) for name in names}
-        result = operator_of(node).compute(node.target, arguments, tensors)
-        return number_format.round_values(result) if shares_format(node) else result
-
-    def _power(
-        self,
-        run: GraphRun,
-        node: Node,
-        changed: Tensor,
-        exact: Tensor,
-        slopes: Sequence[Mapping[Node, Tensor]],
-        values: Mapping[Node, Tensor],
-        count: int,
-    ) -> Tensor:
-        """Return the power of the error of each output."""
-        if any(node in draws for draws in slopes):
-            change = torch.nan_to_num(changed - exact, 0.0, 0.0, 0.0)
-            return torch.stack([_along(change, draws.get(node), count) for draws in slopes])
-        return self._directly(run, node, changed, values)
-
-    def _directly(
-        self, run: GraphRun, node: Node, changed: Tensor, values: Mapping[Node, Tensor]
-    ) -> Tensor:
-        """Return the same from a run of what comes behind a node."""
-        again = {**values, node: changed}
-        behind = {node}
-        for later in self._mg.nodes:
-            if later.op == "call_function" and behind.intersection(later.all_input_nodes):
-                again[later] = run.step(later, again)
-                behind.add(later)
-        return torch.stack(
-            [
-                _error(values[item], again[item]).double().square().sum()
-                for item in self._measure.nodes
-            ]
-        )
-
-
-def _error(exact: Tensor, rounded: Tensor) -> Tensor:
-    found = rounded.double() - exact.double()
-    return torch.nan_to_num(found, 0.0, 0.0, 0.0)
-
-
-def _along(change: Tensor, slopes: Tensor | None, count: int) -> Tensor:
-    """Return the mean power of `r J d` over draws, examples apart where they lie apart."""
-    if slopes is None:
-        return torch.zeros((), dtype=torch.float64)
-    apart = change.dim() > 0 and change.shape[0] % max(count, 1) == 0
-    rows = count if apart else 1
-    sums = torch.einsum("re,dre->dr", change.reshape(rows, -1), slopes.reshape(DRAWS, rows, -1))
-    return sums.double().square().sum() / DRAWS
+    def _propagation(self, inputs: Sequence[Tensor], number: int) -> Propagation:
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + number)
+        nodes = dict.fromkeys(item.node for item in self._operands)
+        return Propagation(self._mg, nodes, self._measure, inputs, generator)
 
 
 def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list[list[Tensor]]:

@@ -10,12 +10,13 @@ from pathlib import Path
 from mase_hw._results import result_file
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.agreement import checksum
-from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, Progress, parts
+from mase_hw.precision.noise import NoiseMeter, NoiseTable, Progress, parts
 from mase_hw.precision.operands import Operand
+from mase_hw.precision.propagation import Measure
 from mase_hw.precision.samples import Samples
 
 # Examples on which the noise of options is measured.
-EXAMPLES = 48
+EXAMPLES = 96
 STATE = "noise.json"
 
 

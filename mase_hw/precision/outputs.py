@@ -13,7 +13,7 @@ from mase_hw.graph.metadata import common
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.precision.evaluation import Result
 from mase_hw.precision.goal import Goal
-from mase_hw.precision.noise import Measure, by_confidence
+from mase_hw.precision.propagation import Measure, by_confidence
 from mase_hw.precision.samples import Samples
 
 

@@ -30,8 +30,9 @@ from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import Cost, CostTable, cost_of, with_lanes
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
-from mase_hw.precision.noise import Measure, NoiseMeter, NoiseTable, measured_options
+from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
+from mase_hw.precision.propagation import Measure
 from mase_hw.precision.report import write
 from mase_hw.precision.samples import Samples
 
@@ -236,11 +237,12 @@ def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
     for limit in (0.5, 20.0):
         scorer = Scorer(mg, samples, labels, limit)
         for graph in (worse, better):
-            part, whole = scorer.of(graph, whole=False), scorer.of(graph, whole=True)
-            assert part.examples < whole.examples == 20_000
+            part = scorer.of(graph)
+            whole = scorer.of(graph, part)
+            assert len(part.right) < len(whole.right) == 20_000
             assert (part.drop > limit) == (whole.drop > limit)
     exact = float((better(inputs).argmax(1) == labels).double().mean())
-    assert scorer.of(better, whole=True).accuracy == pytest.approx(exact)
+    assert whole.accuracy == pytest.approx(exact)
     found = fit_formats(
         mase_hw.trace(model, inputs[:64]),
         data=[inputs[:64]],
@@ -249,7 +251,8 @@ def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
         max_drop=0.5,
         formats=["fixed"],
     )
-    assert found.result.examples == 20_000
+    assert found.result.scored is not None
+    assert len(found.result.scored.right) == 20_000
     assert found.result.drop is not None
     assert found.result.drop <= 0.5
 
