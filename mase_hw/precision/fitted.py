@@ -36,8 +36,8 @@ class Fitted:
         name: of the model.
         goal: what was asked.
         result: the configuration, its agreement on held-out samples and its cost.
-        predicted_db: agreement as the noise of its options alone says, without correction; None
-            where outputs are no reals.
+        predicted_db: agreement as errors of its options say, measured where it was chosen, without
+            correction; None where outputs are no reals, and of graphs with fitted ranges or codes.
         front: other configurations that were run: on the way, and uniform ones.
         float_accuracy: of the float model; None without labels.
         examples: that were held out.

@@ -186,9 +186,9 @@ class Fitting:
         )
 
     def _predicted(self, chosen: Chosen, result: Result) -> float | None:
-        """Return the agreement that errors of all operands together say; None where not asked."""
+        """Return the agreement that errors of all operands together say, see `Fitted`."""
         real = any(item.sqnr_db is not None for item in result.outputs.values())
-        if self._measure.weigh is by_confidence or not real:
+        if self._measure.weigh is by_confidence or result.steps or not real:
             return None
         meter = NoiseMeter(self._mg, self._operands, self._measure, self._seed)
         batches = parts(self._mg, self._samples.spread(self._mg, EXAMPLES), EXAMPLES)

@@ -49,7 +49,11 @@ def prepared(fitting: Fitting, found: Fitted) -> Fitted:
             best = result
     if not kept:
         return replace(found, tried=tried)
-    again = _again(fitting, kept) if found.goal.bounds_loss else replace(found, result=best)
+    again = (
+        _again(fitting, kept)
+        if found.goal.bounds_loss
+        else replace(found, result=best, predicted_db=None)
+    )
     if again is None or not _is_better(again, found):
         return replace(found, tried=tried)
     front = [*found.front, found.result]

@@ -88,15 +88,21 @@ class Propagation:
 
     @torch.no_grad()
     def together(self, rounded: Iterable[tuple[Operand, Format]]) -> Tensor:
-        """Return the same with all operands rounded: errors along derivatives are added."""
+        """Return the same with all operands rounded.
+
+        Errors of constants are the same at every call, and are added along the derivatives; those
+        of streams, of which one is rounded several times on its way, add up in power.
+        """
         totals: dict[tuple[int, int], Tensor] = {}
         power = torch.zeros(len(self._measure.nodes), dtype=torch.float64)
         for operand, number_format in rounded:
-            changed = self._changed(operand, number_format)
-            if not self._leads_on(operand.node):
-                power += self._directly(operand.node, changed)
+            node = operand.node
+            if not operand.is_constant or not self._leads_on(node):
+                power += self.power(operand, number_format)
                 continue
-            for output, errors in enumerate(self._errors(operand.node, changed)):
+            for output, errors in enumerate(
+                self._errors(node, self._changed(operand, number_format))
+            ):
                 key = output, errors.shape[-1]
                 totals[key] = totals[key] + errors if key in totals else errors
         for (output, _), errors in totals.items():
