@@ -77,6 +77,7 @@ def free_batch(module: GraphModule) -> None:
                 node = _fill_once(module, node) or node
             elif node.target in _INDEX_PUTS:
                 _count_indices(module, node)
+                node = _put_rows(module, node)
             elif node.target is aten.index.Tensor:
                 node = _index_rows(module, node)
             elif node.target is aten.gather.default:
@@ -309,19 +310,49 @@ def _counts_rows(node: Argument) -> bool:
 def _index_rows(module: GraphModule, node: Node) -> Node:
     """Write `x[rows, i, ...]` as `x[:, i, ...]`, or as a gather where each row has its own `i`."""
     source, indices = node.args[0], list(node.args[1])  # type: ignore[arg-type]
-    if len(indices) < 2 or not _counts_rows(indices[0]):
+    if not _counts_rows(indices[0]):
         return node
     rank = len(_shape(indices[0]))
     with module.graph.inserting_before(node):
+        if len(indices) == 1:
+            if rank > 1 or _shape(source)[:1] != _shape(indices[0]):
+                return node
+            return _replace(module, node, module.graph.call_function(aten.alias.default, (source,)))
         own = [index for index in indices[1:] if _shape(index) == _shape(indices[0])]
         if rank == 1 and len(indices) == 2 and own and isinstance(source, Node):
             replacement = _pick(module, source, own[0])
         else:
-            shared = [_without_rows(module, index, rank) for index in indices[1:]]
-            if any(index is None for index in shared):
+            others = _shared_by_rows(module, indices)
+            if others is None:
                 return node
-            replacement = module.graph.call_function(aten.index.Tensor, (source, [None, *shared]))
+            replacement = module.graph.call_function(aten.index.Tensor, (source, others))
     return _replace(module, node, replacement)
+
+
+def _put_rows(module: GraphModule, node: Node) -> Node:
+    """Write what is assigned to `x[rows, i, ...]` as assigned to `x[:, i, ...]`."""
+    source, indices, values, *rest = node.args
+    if not _counts_rows(indices[0]):  # type: ignore[arg-type, index]
+        return node
+    with module.graph.inserting_before(node):
+        if len(indices) == 1:  # type: ignore[arg-type]
+            if any(rest) or len(_shape(indices[0])) > 1 or _shape(source)[:1] != _shape(indices[0]):  # type: ignore[index]
+                return node
+            copy = aten.copy if node.target is aten.index_put.default else aten.copy_
+            return _replace(
+                module, node, module.graph.call_function(copy.default, (source, values))
+            )
+        others = _shared_by_rows(module, list(indices))  # type: ignore[arg-type]
+        if others is None:
+            return node
+        made = module.graph.call_function(overload(node.target), (source, others, values, *rest))
+    return _replace(module, node, made)
+
+
+def _shared_by_rows(module: GraphModule, indices: list[Argument]) -> list[Node | None] | None:
+    """Return indices of all rows, from one that counts them; None where a row has its own."""
+    shared = [_without_rows(module, index, len(_shape(indices[0]))) for index in indices[1:]]
+    return None if None in shared else [None, *shared]
 
 
 def _without_rows(module: GraphModule, index: object, rank: int) -> Node | None:

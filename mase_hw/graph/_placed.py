@@ -34,6 +34,16 @@ _MOVES: dict[object, str] = {
 }
 _COPIES = (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar)
 _ADDS = (aten.scatter_add.default, aten.index_add.default)
+# What computes each element by itself, and is not tagged so.
+_BY_ELEMENT = (
+    aten.where.ScalarSelf,
+    aten.where.ScalarOther,
+    aten.where.Scalar,
+    aten.hardswish.default,
+    aten.to.dtype,
+    aten.alias.default,
+    aten.detach.default,
+)
 _MOST_ELEMENTS = 1 << 12
 _ROWS = 2
 
@@ -83,23 +93,70 @@ def _sizes(node: object) -> list[Argument]:
 
 
 def _choose(module: GraphModule, node: Node) -> bool:
-    """Write an assignment of one number where a mask that is computed holds as a choice."""
+    """Write an assignment where a mask that is computed holds as a choice.
+
+    It is one of a number, of a row, or of what is computed of the elements under the same mask
+    each by itself, as by `x[x < 0] *= 0.1`.
+    """
     if node.target is not aten.index_put.default:
         return False
     base, indices, values, *rest = aten_arguments(node).values()
     if len(indices) != 1 or any(rest) or _known(module, indices[0], 1) is not None:
         return False
     (mask,) = indices
-    value = _known(module, values, 1)
-    if mask.meta["val"].dtype is not torch.bool or value is None or value.numel() != 1:
+    if mask.meta["val"].dtype is not torch.bool:
         return False
-    call = module.graph.call_function
+    call, value = module.graph.call_function, _known(module, values, 1)
+    behind = _shape(base)[len(_shape(mask)) :]
     with module.graph.inserting_before(node):
-        for _ in _shape(base)[len(_shape(mask)) :]:
-            mask = call(aten.unsqueeze.default, (mask, -1))
-        made = call(aten.masked_fill.Scalar, (base, mask, value.item()))
+        whole = _unmasked(module, values, mask)
+        wide = mask
+        for _ in behind:
+            wide = call(aten.unsqueeze.default, (wide, -1))
+        if value is not None and value.numel() == 1:
+            made = call(aten.masked_fill.Scalar, (base, wide, value.item()))
+        elif whole is not None:
+            made = call(aten.where.self, (wide, whole, base))
+        elif behind and _shape(values) == behind:
+            made = call(aten.where.self, (wide, values, base))
+        else:
+            return False
     _replace(node, made)
     return True
+
+
+def _unmasked(module: GraphModule, value: Node, mask: Node) -> Node | None:
+    """Return for all elements what is computed of those under a mask, each by itself."""
+    if value.target is aten.index.Tensor:
+        source, indices = value.args[:2]
+        of_mask = len(indices) == 1 and _is_same(indices[0], mask)  # type: ignore[arg-type]
+        return source if of_mask and _sizes(source)[: len(_sizes(mask))] == _sizes(mask) else None
+    alone = torch.Tag.pointwise in getattr(value.target, "tags", ())
+    if value.op != "call_function" or not (alone or value.target in _BY_ELEMENT):
+        return None
+    # What does not count the elements under the mask is the same for all.
+    counted = [item for item in value.all_input_nodes if _is_row(item)]
+    made = {item: _unmasked(module, item, mask) for item in counted}
+    if not made or any(item is None for item in made.values()):
+        return None
+    args, kwargs = map_arg((value.args, value.kwargs), lambda item: made.get(item, item))
+    found = module.graph.call_function(value.target, args, kwargs)  # type: ignore[arg-type]
+    found.meta = dict(value.meta)
+    # Its elements are as many as those of the whole.
+    found.meta["val"] = next(iter(made.values())).meta["val"].to(value.meta["val"].dtype)
+    return found
+
+
+def _is_same(left: object, right: object) -> bool:
+    """Return whether two masks are computed alike."""
+    if not isinstance(left, Node) or not isinstance(right, Node) or left is right:
+        return left == right
+    if left.op != "call_function" or left.target != right.target or left.kwargs != right.kwargs:
+        return False
+    if torch.Tag.nondeterministic_seeded in getattr(left.target, "tags", ()):
+        return False
+    pairs = zip(left.args, right.args, strict=False)
+    return len(left.args) == len(right.args) and all(_is_same(*pair) for pair in pairs)
 
 
 def _place(module: GraphModule, node: Node) -> bool:
@@ -184,8 +241,9 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     is zero. None where that depends on the inference, or on what is computed.
     """
     base, source = given["self"], given[_MOVES[node.target]]
-    if not _is_row(base) or (node.target is aten.index_put.default and given["accumulate"]):
+    if not _is_row(base):
         return None
+    adds = node.target in _ADDS or bool(given.get("accumulate"))
     found = []
     for rows in (1, _ROWS):
         sizes = [
@@ -201,7 +259,7 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
             return None
         run = _Run(node, given, known, sizes, [_is_row(base), _is_row(source)])
         try:
-            found.append(run.sums() if node.target in _ADDS else run.moves())
+            found.append(run.sums() if adds else run.moves())
         except (RuntimeError, TypeError, IndexError, ValueError):
             return None
     once, several = found

@@ -6,6 +6,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.preflight import preflight
+from mase_hw.errors import MaseError
 
 TWO, FOUR = torch.tensor([0, 2]), torch.tensor([0, 2, 2, 0])
 attention = nn.functional.scaled_dot_product_attention
@@ -30,10 +31,41 @@ def assign(y, at, value):
     y[at] = value
 
 
+def every(x):
+    return torch.arange(x.shape[0])
+
+
+def scaled(y, x, w):
+    y[y < 0] *= 0.1
+
+
+def several(y, x, w):
+    kept = y.abs() > 0.5
+    y[kept] = torch.where(y[kept] > 1, y[kept].abs().sqrt(), x[kept])
+    y[x > 0] += 1
+
+
 ALL = slice(None)
 CASES = {
     "mask": (written(lambda y, x, w: assign(y, y < 0, 0)), (4,)),
     "mask of rows": (written(lambda y, x, w: assign(y, (y > 0).all(-1), 2)), (3, 4)),
+    "a row under a mask": (written(lambda y, x, w: assign(y, x.sum(-1) > 0, w[0, :, 0])), (3, 4)),
+    "elements under a mask": (written(scaled), (4,)),
+    "elements under masks": (written(several), (3, 4)),
+    "rows under a mask": (
+        written(lambda y, x, w: assign(y, x[..., 0] > 0, x[x[..., 0] > 0] * w[0, :, 0])),
+        (3, 4),
+    ),
+    "every row": (written(lambda y, x, w: assign(y, (every(x), 1), x[:, 0])), (4,)),
+    "every row of indices": (
+        written(lambda y, x, w: assign(y, (every(x)[:, None], TWO), x[:, 1:3])),
+        (4,),
+    ),
+    "added to every row": (
+        lambda x, w: x.index_put((every(x)[:, None], FOUR), x, accumulate=True),
+        (4,),
+    ),
+    "picked of every row": (lambda x, w: x[every(x), 2], (4, 3)),
     "constant mask": (written(lambda y, x, w: assign(y, (ALL, FOUR > 0), 0.5)), (4,)),
     "slice": (written(lambda y, x, w: assign(y, (ALL, slice(1, 3)), x[:, :2])), (4,)),
     "number": (written(lambda y, x, w: assign(y, (ALL, slice(1, 3)), 0)), (4,)),
@@ -91,6 +123,27 @@ def test_the_batch_is_free_and_everything_has_hardware(name):
     x = torch.randn(7, *shape)
     torch.testing.assert_close(mg(x), model(x))
     assert preflight(mase_hw.quantize(mg)) == []
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        lambda found, x: found.cumsum(0),
+        lambda found, x: found - found.mean(),
+        lambda f, x: x[x > 1],
+    ],
+)
+def test_what_elements_under_a_mask_have_of_each_other_is_refused(compute):
+    def function(x, w):
+        y = x.clone()
+        y[x > 0] = compute(y[x > 0], x)
+        return y
+
+    try:
+        mg = mase_hw.trace(Model(function), torch.tensor([[1.5, -1.0], [-0.5, 2.0]]))
+    except MaseError:
+        return
+    assert preflight(mase_hw.quantize(mg))
 
 
 def test_what_is_written_to_one_inference_of_a_batch_is_not_written_to_all():
