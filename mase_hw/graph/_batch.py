@@ -332,7 +332,7 @@ def _index_rows(module: GraphModule, node: Node) -> Node:
 def _put_rows(module: GraphModule, node: Node) -> Node:
     """Write what is assigned to `x[rows, i, ...]` as assigned to `x[:, i, ...]`."""
     source, indices, values, *rest = node.args
-    if not _counts_rows(indices[0]):  # type: ignore[arg-type, index]
+    if not _counts_rows(indices[0]):  # type: ignore[index]
         return node
     with module.graph.inserting_before(node):
         if len(indices) == 1:  # type: ignore[arg-type]

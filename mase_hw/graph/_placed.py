@@ -128,16 +128,18 @@ def _choose(module: GraphModule, node: Node) -> bool:
 def _unmasked(module: GraphModule, value: Node, mask: Node) -> Node | None:
     """Return for all elements what is computed of those under a mask, each by itself."""
     if value.target is aten.index.Tensor:
-        source, indices = value.args[:2]
-        of_mask = len(indices) == 1 and _is_same(indices[0], mask)  # type: ignore[arg-type]
-        return source if of_mask and _sizes(source)[: len(_sizes(mask))] == _sizes(mask) else None
+        source: Node = value.args[0]  # type: ignore[assignment]
+        indices: Argument = value.args[1]
+        fits = _sizes(source)[: len(_sizes(mask))] == _sizes(mask)
+        return source if fits and len(indices) == 1 and _is_same(indices[0], mask) else None
     alone = torch.Tag.pointwise in getattr(value.target, "tags", ())
     if value.op != "call_function" or not (alone or value.target in _BY_ELEMENT):
         return None
     # What does not count the elements under the mask is the same for all.
     counted = [item for item in value.all_input_nodes if _is_row(item)]
-    made = {item: _unmasked(module, item, mask) for item in counted}
-    if not made or any(item is None for item in made.values()):
+    tried = {item: _unmasked(module, item, mask) for item in counted}
+    made = {item: whole for item, whole in tried.items() if whole is not None}
+    if not made or len(made) < len(tried):
         return None
     args, kwargs = map_arg((value.args, value.kwargs), lambda item: made.get(item, item))
     found = module.graph.call_function(value.target, args, kwargs)  # type: ignore[arg-type]

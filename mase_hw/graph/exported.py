@@ -19,6 +19,7 @@ from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
 from mase_hw.graph._values import check_values
 from mase_hw.graph.batch_dims import BatchDims, is_dynamic, lead_with_batch
+from mase_hw.graph.complex_numbers import split_complex
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
@@ -97,6 +98,7 @@ def _clean(program: ExportedProgram) -> _Canonical:
 def _canonical(program: ExportedProgram) -> _Canonical:
     module = program.module()
     assert isinstance(module, GraphModule)
+    split_complex(module)
     dims = lead_with_batch(module)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
     spell_roundings(module)

@@ -95,6 +95,8 @@ MEMORY_RUNS = (
     # The memory answers with an error, which the design has to report.
     Run(40, seed=10, memory=((ERROR_BEAT, 50),)),
 )
+# Words of tables, each of which few inputs read.
+WORD_RUNS = (Run(6000, seed=11),)
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class Subject:
         for _ in write_combined(self._folder, self.texts, mutations, None):
             pass
         self._choose(0)
-        for run in self.runs:
+        for run in (*self.runs, *WORD_RUNS):
             end = self._run(self._folder, run)
             if end is not None:
                 raise SimulationError(f"{self.name} without a mutation: {end.how}, {end.by}")
@@ -190,12 +192,13 @@ class Subject:
         with self._changed(mutation) as folder:
             if mutation.kind == "memory":
                 self._choose(0)
-                return self._runs(folder)
+                return self._runs(folder, *WORD_RUNS)
             with other_cache(self._cache):
                 return self._runs(folder)
 
-    def _runs(self, folder: Path) -> End | None:
-        return next((end for run in self.runs if (end := self._run(folder, run)) is not None), None)
+    def _runs(self, folder: Path, *more: Run) -> End | None:
+        ends = (self._run(folder, run) for run in (*self.runs, *more))
+        return next((end for end in ends if end is not None), None)
 
     @contextmanager
     def _changed(self, mutation: Mutation) -> Iterator[Path]:
