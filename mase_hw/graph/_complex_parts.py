@@ -73,10 +73,10 @@ class Splitter:
                 continue
             with self._graph.inserting_before(node):
                 found = self._rewritten(node)
-            if is_complex(node):
-                self._pairs[node] = found if isinstance(found, Pair) else Pair(found)
-            else:
-                replaced[node] = self._tensor(found, node)
+                if is_complex(node):
+                    self._pairs[node] = found if isinstance(found, Pair) else Pair(found)
+                else:
+                    replaced[node] = self._tensor(found, node)
         for node, made in replaced.items():
             node.replace_all_uses_with(made)
         for node in reversed([*self._pairs, *replaced]):
@@ -112,8 +112,14 @@ class Splitter:
             raise UnknownError
         if isinstance(part, Node):
             return part
-        source = self.pair(node.all_input_nodes[0]).real
-        return self.call(aten.full_like.default, source, part)
+        return self.filled(self.pair(node.all_input_nodes[0]), part)
+
+    def filled(self, value: Pair, part: Part) -> Node:
+        """Return a part of a pair as a tensor, also where it is known to be a number."""
+        if isinstance(part, Node):
+            return part
+        like = value.real if isinstance(value.real, Node) else value.imaginary
+        return self.call(aten.full_like.default, like, part)
 
     def constant(self, name: str, value: Tensor) -> Node:
         """Return a node of a constant."""
@@ -199,9 +205,7 @@ class Splitter:
         def part(item: Node) -> Node:
             if item not in self._pairs and not _is_value(item):
                 return item
-            if isinstance(found[item], Node):
-                return found[item]  # type: ignore[no-any-return]
-            return self.call(aten.full_like.default, self.pair(item).real, found[item])
+            return self.filled(self.pair(item), found[item])
 
         args, kwargs = map_arg((node.args, node.kwargs), part)
         return self.call(node.target, *args, **kwargs)

@@ -131,10 +131,7 @@ def _as_complex(splitter: Splitter, node: Node) -> Pair:
 
 def _as_real(splitter: Splitter, node: Node) -> Node:
     value = splitter.pair(node.args[0])
-    parts = [
-        part if isinstance(part, Node) else splitter.call(aten.full_like.default, value.real, part)
-        for part in (value.real, value.imaginary)
-    ]
+    parts = [splitter.filled(value, part) for part in (value.real, value.imaginary)]
     return splitter.call(aten.stack.default, parts, -1)
 
 

@@ -37,6 +37,8 @@ CASES = {
     "quotient": lambda x: (torch.complex(x, x + 1) / torch.complex(x.abs() + 1, x)).real,
     "by numbers": lambda x: ((torch.complex(x, -x).conj() - 2) * (1 + 2j) / (2 - 1j)).imag,
     "exponential": lambda x: torch.view_as_real(torch.exp(1j * x) + torch.polar(x.abs(), x)),
+    "known parts": lambda x: torch.view_as_real(1j * x).flatten(-2) + (2j * x).real.repeat(1, 1, 2),
+    "joined": lambda x: torch.cat([1j * x, fft.fft(x), 2 * pairs(x)], -1).imag,
     "einsum": lambda x: torch.einsum("btd,td->bt", fft.fft(x)[..., :4], TURNS).real,
     "envelope": lambda x: fft.ifft(fft.fft(x) * torch.tensor([1.0, 2, 2, 2, 1, 0, 0, 0])).abs(),
     "spectrogram": lambda x: torch.stft(

@@ -14,7 +14,14 @@ from tests.bench.fitted import neighbours, predicted
 if TYPE_CHECKING:
     from torch import Tensor
 
-NETWORKS = ("har-cnn1d", "mnist-lenet", "fashion-resnet8", "bert-tiny", "vit-mnist")
+# By name the network and its parallelism.
+NETWORKS = {
+    **{
+        name: (name, 1)
+        for name in ("har-cnn1d", "mnist-lenet", "fashion-resnet8", "bert-tiny", "vit-mnist")
+    },
+    "fashion-resnet8-p4": ("fashion-resnet8", 4),
+}
 POINTS, SHARE, KEPT_DB = 0.3, 0.75, 40.0
 SENTENCE_DB, SENTENCE_SHARE, SENTENCE_SECONDS = 30.0, 0.6, 300
 CHOSEN_ON, TOKENS, ROWS, SIZE = 64, 16, 256, 32
@@ -49,7 +56,7 @@ class Precision(Benchmark):
         import torch
 
         torch.set_num_threads(1)
-        for name in self.names or [*PARTS, *(NETWORKS[:1] if quick else NETWORKS)]:
+        for name in self.names or [*PARTS, *list(NETWORKS)[: 1 if quick else None]]:
             yield from PARTS[name](quick) if name in PARTS else _network(name)
 
 
@@ -206,7 +213,8 @@ def _network(name: str) -> Iterator[Row]:
     import mase_hw
     from mase_hw.models import models
 
-    trained = models()[name].load()
+    network, lanes = NETWORKS[name]
+    trained = models()[network].load()
     split = trained.split
     graph = mase_hw.trace(trained.module, trained.example_inputs)
     with timed() as spent:
@@ -216,6 +224,7 @@ def _network(name: str) -> Iterator[Row]:
             held_out=[split.validation_inputs],
             labels=split.validation_labels,
             max_drop=POINTS,
+            parallelism=lanes,
         )
     uniform = {item.name: item for item in found.front if item.name.startswith("uniform")}
     widths = ("uniform fixed 8", "uniform fixed 12", "uniform fixed 16")
