@@ -24,7 +24,7 @@ class Residual(nn.Module):
     def forward(self, x, y):
         for layer in self.layers:
             x = x + torch.relu(layer(x)) * y
-        return x, x & x if x.dtype == torch.bool else torch.fft.fft(x).real
+        return x, x & x if x.dtype == torch.bool else torch.digamma(x)
 
 
 def graph(depth):
