@@ -314,9 +314,7 @@ def _index_rows(module: GraphModule, node: Node) -> Node:
         return node
     rank = len(_shape(indices[0]))
     with module.graph.inserting_before(node):
-        if len(indices) == 1:
-            if rank > 1 or _shape(source)[:1] != _shape(indices[0]):
-                return node
+        if _is_whole(source, indices):
             return _replace(module, node, module.graph.call_function(aten.alias.default, (source,)))
         own = [index for index in indices[1:] if _shape(index) == _shape(indices[0])]
         if rank == 1 and len(indices) == 2 and own and isinstance(source, Node):
@@ -331,26 +329,31 @@ def _index_rows(module: GraphModule, node: Node) -> Node:
 
 def _put_rows(module: GraphModule, node: Node) -> Node:
     """Write what is assigned to `x[rows, i, ...]` as assigned to `x[:, i, ...]`."""
-    source, indices, values, *rest = node.args
-    if not _counts_rows(indices[0]):  # type: ignore[index]
+    source, given, values, *rest = node.args
+    indices = list(given)  # type: ignore[arg-type]
+    if not _counts_rows(indices[0]):
         return node
+    call = module.graph.call_function
     with module.graph.inserting_before(node):
-        if len(indices) == 1:  # type: ignore[arg-type]
-            if any(rest) or len(_shape(indices[0])) > 1 or _shape(source)[:1] != _shape(indices[0]):  # type: ignore[index]
-                return node
+        if _is_whole(source, indices) and not any(rest):
             copy = aten.copy if node.target is aten.index_put.default else aten.copy_
-            return _replace(
-                module, node, module.graph.call_function(copy.default, (source, values))
-            )
-        others = _shared_by_rows(module, list(indices))  # type: ignore[arg-type]
+            return _replace(module, node, call(copy.default, (source, values)))
+        others = _shared_by_rows(module, indices)
         if others is None:
             return node
-        made = module.graph.call_function(overload(node.target), (source, others, values, *rest))
+        made = call(overload(node.target), (source, others, values, *rest))
     return _replace(module, node, made)
+
+
+def _is_whole(source: object, indices: list[Argument]) -> bool:
+    """Return whether indices, of which the first one counts rows, name all of a tensor in order."""
+    return len(indices) == 1 and _shape(indices[0]) == _shape(source)[:1]
 
 
 def _shared_by_rows(module: GraphModule, indices: list[Argument]) -> list[Node | None] | None:
     """Return indices of all rows, from one that counts them; None where a row has its own."""
+    if len(indices) == 1:
+        return None
     shared = [_without_rows(module, index, len(_shape(indices[0]))) for index in indices[1:]]
     return None if None in shared else [None, *shared]
 

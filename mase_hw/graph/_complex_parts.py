@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor, nn
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
@@ -15,6 +16,7 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
+from mase_hw.graph._placed import known_value
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 
 _ORIGIN = ("nn_module_stack", "stack_trace")
@@ -59,7 +61,6 @@ class Splitter:
     ) -> None:
         self._module, self._graph = module, module.graph
         self._rules, self._always = rules, always
-        self._mode = detect_fake_mode([node.meta.get("val") for node in self._graph.nodes])
         self._pairs: dict[Node, Pair] = {}
         self._count = 0
         self._origin: dict[str, Argument] = {}
@@ -67,6 +68,7 @@ class Splitter:
     def split(self) -> None:
         """Put pairs in place of all complex nodes."""
         replaced: dict[Node, Node] = {}
+        self._mode = detect_fake_mode([node.meta.get("val") for node in self._graph.nodes])
         for node in list(self._graph.nodes):
             self._origin = {key: node.meta[key] for key in _ORIGIN if key in node.meta}
             if not self.concerns(node) and not self._of_pairs(node):
@@ -110,8 +112,6 @@ class Splitter:
         """Return the real result of a node, a tensor also where it is known to be a number."""
         if isinstance(part, Pair):
             raise UnknownError
-        if isinstance(part, Node):
-            return part
         return self.filled(self.pair(node.all_input_nodes[0]), part)
 
     def filled(self, value: Pair, part: Part) -> Node:
@@ -134,12 +134,8 @@ class Splitter:
 
     def known(self, node: Node) -> Tensor | None:
         """Return a constant; None of what is computed."""
-        if node.op == "get_attr":
-            return get_tensor(self._module, str(node.target)).detach()
-        if node.op != "call_function" or node.all_input_nodes:
-            return None
-        found = node.target(*node.args, **node.kwargs)  # type: ignore[operator]
-        return found if isinstance(found, Tensor) else None
+        with torch.no_grad():
+            return known_value(self._module, node, 1)
 
     def call(self, target: Argument, *args: Argument, **kwargs: Argument) -> Node:
         """Return a node that calls a target."""

@@ -22,10 +22,9 @@ from mase_hw.graph.batch_dims import is_dynamic
 from mase_hw.graph.calls import aten_arguments
 
 
-# Of a transform: its dimensions, whether it goes back, and whether its input or output is real.
+# Whether a transform goes back, and whether its input or output is real.
 @dataclass(frozen=True)
 class _Transform:
-    dims: int
     back: bool = False
     real_in: bool = False
     real_out: bool = False
@@ -33,10 +32,10 @@ class _Transform:
     def __call__(self, splitter: Splitter, node: Node) -> Pair | Part:
         """Return the transform, one dimension after the other."""
         value, length, dim, norm = (*aten_arguments(node).values(), None)[:4]
-        dims = [dim] if self.dims == 1 else dim
+        dims = [dim] if isinstance(dim, int) else dim
         if dims is None:
             raise UnknownError
-        lengths = [length] if self.dims == 1 else (length or [None] * len(dims))
+        lengths = [length] if isinstance(dim, int) else (length or [None] * len(dims))
         steps = list(zip(dims, lengths, strict=True))
         found = splitter.pair(value)
         # What is real is so in the last dimension: first there, back last of all.
@@ -135,8 +134,6 @@ def _matrices(
         if length % 2 == 0 and taken == length // 2 + 1:
             twice[-1] = 1.0
         cosine, sine = twice * cosine, twice * sine
-        # Imaginary parts there are ignored.
-        sine[twice[:, 0] == 1.0] = 0.0
     return cosine.float(), sine.float()
 
 
@@ -198,18 +195,18 @@ def _window(splitter: Splitter, given: dict[str, Argument]) -> Tensor | None:
 
 TRANSFORMS: dict[object, Rule] = {
     aten.stft.default: _short_time,
-    aten.fft_fft.default: _Transform(1),
-    aten.fft_ifft.default: _Transform(1, back=True),
-    aten.fft_rfft.default: _Transform(1, real_in=True),
-    aten.fft_irfft.default: _Transform(1, back=True, real_out=True),
-    aten.fft_fft2.default: _Transform(2),
-    aten.fft_ifft2.default: _Transform(2, back=True),
-    aten.fft_rfft2.default: _Transform(2, real_in=True),
-    aten.fft_irfft2.default: _Transform(2, back=True, real_out=True),
-    aten.fft_fftn.default: _Transform(0),
-    aten.fft_ifftn.default: _Transform(0, back=True),
-    aten.fft_rfftn.default: _Transform(0, real_in=True),
-    aten.fft_irfftn.default: _Transform(0, back=True, real_out=True),
+    aten.fft_fft.default: _Transform(),
+    aten.fft_ifft.default: _Transform(back=True),
+    aten.fft_rfft.default: _Transform(real_in=True),
+    aten.fft_irfft.default: _Transform(back=True, real_out=True),
+    aten.fft_fft2.default: _Transform(),
+    aten.fft_ifft2.default: _Transform(back=True),
+    aten.fft_rfft2.default: _Transform(real_in=True),
+    aten.fft_irfft2.default: _Transform(back=True, real_out=True),
+    aten.fft_fftn.default: _Transform(),
+    aten.fft_ifftn.default: _Transform(back=True),
+    aten.fft_rfftn.default: _Transform(real_in=True),
+    aten.fft_irfftn.default: _Transform(back=True, real_out=True),
 }
 SHIFTS: dict[object, Rule] = {
     aten.fft_fftshift.default: _shift,

@@ -101,12 +101,12 @@ def _choose(module: GraphModule, node: Node) -> bool:
     if node.target is not aten.index_put.default:
         return False
     base, indices, values, *rest = aten_arguments(node).values()
-    if len(indices) != 1 or any(rest) or _known(module, indices[0], 1) is not None:
+    if len(indices) != 1 or any(rest) or known_value(module, indices[0], 1) is not None:
         return False
     (mask,) = indices
     if mask.meta["val"].dtype is not torch.bool:
         return False
-    call, value = module.graph.call_function, _known(module, values, 1)
+    call, value = module.graph.call_function, known_value(module, values, 1)
     behind = _shape(base)[len(_shape(mask)) :]
     with module.graph.inserting_before(node):
         whole = _unmasked(module, values, mask)
@@ -214,7 +214,7 @@ def _constant(module: GraphModule, name: str, value: Tensor) -> Node:
     return made
 
 
-def _known(module: GraphModule, node: object, rows: int) -> Tensor | None:
+def known_value(module: GraphModule, node: object, rows: int) -> Tensor | None:
     """Return a constant, of as many rows where it has one for each inference; None for others."""
     if not isinstance(node, Node):
         return None
@@ -223,9 +223,9 @@ def _known(module: GraphModule, node: object, rows: int) -> Tensor | None:
     if node.op != "call_function":
         return None
     if node.target is _rows_like():
-        once = _known(module, node.args[0], rows)
+        once = known_value(module, node.args[0], rows)
         return None if once is None else once.repeat(rows, *[1] * (once.dim() - 1))
-    known = {item: _known(module, item, rows) for item in node.all_input_nodes}
+    known = {item: known_value(module, item, rows) for item in node.all_input_nodes}
     if any(item is None for item in known.values()):
         return None
     args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
@@ -253,7 +253,7 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
             for item in (base, source)
         ]
         known = {
-            item: _known(module, item, rows)
+            item: known_value(module, item, rows)
             for item in node.all_input_nodes
             if item not in (base, source)
         }
