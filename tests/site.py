@@ -1,7 +1,8 @@
 """The pages and the API reference as a site of HTML: `python -m tests.site build/site`.
 
-The pages are those of the tree, each at its path. The reference has a page for each package that
-says what it shows (`__all__`), and one for the passes. A link that leads nowhere ends the build.
+The pages are those of the tree, each at its path; the navigation goes by task. The reference has a
+page for each package with `__all__`, and one for the passes. A broken link ends the build, and so
+does a page that the navigation leaves out.
 """
 
 import shutil
@@ -41,6 +42,8 @@ def build(output: Path) -> str:
         write_pages(folder / "pages")
         settings = yaml.safe_load(CONFIGURATION.read_text())
         settings |= {"docs_dir": str(folder / "pages"), "site_dir": str(output.resolve())}
+        reference = next(part for part in settings["nav"] if "Reference" in part)["Reference"]
+        reference += [{name: f"reference/{name}.md"} for name in (*reference_modules(), PASSES)]
         (settings["plugins"][1]["mkdocstrings"]["handlers"]["python"])["paths"] = [
             str(folder / "package")
         ]
@@ -94,8 +97,6 @@ def write_pages(folder: Path) -> None:
     (reference / f"{PASSES}.md").write_text(f"::: {PASSES}\n{options}")
     lines = [f"- [`{name}`]({name}.md)" for name in names]
     (reference / "README.md").write_text("\n".join(["# Reference\n", *lines]) + "\n")
-    first = folder / "README.md"
-    first.write_text(first.read_text() + "\n[API reference](reference/README.md)\n")
 
 
 def reference_modules() -> list[str]:
