@@ -84,6 +84,7 @@ def emit_verilog(
     min_sqnr: float | None = None,
     deployment: Deployment | str | None = None,
     reload: Sequence[str] = (),
+    parameters: bool = False,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -109,6 +110,8 @@ def emit_verilog(
         deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
             for bus ports round the top, such as `axi-stream`.
         reload: layers whose weights can be loaded at run time, or `["*"]` for all.
+        parameters: give the top parameters such as `fc1_DATA_IN_0_PRECISION_0`, with the values
+            that the design was made for; elaboration refuses others.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -150,6 +153,7 @@ def emit_verilog(
         additions=[deployment.for_graph(mg)] if deployment else [],
         reload=reload,
         warnings=warned,
+        parameters=parameters,
     )
     for note in (*batch_notes(mg), *warned):
         _logger.warning("%s", note)

@@ -76,6 +76,13 @@ def emit_verilog(
     verilog: PlainVerilog = False,
     projects: Projects = False,
     reload: Reload = None,
+    parameters: Annotated[
+        bool,
+        typer.Option(
+            "--parameters",
+            help="Give the top parameters such as fc1_DATA_IN_0_PRECISION_0, checked.",
+        ),
+    ] = False,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and compare every output bit.")
     ] = False,
@@ -143,6 +150,7 @@ def emit_verilog(
             min_sqnr=min_sqnr,
             deployment=around,
             reload=layers(reload),
+            parameters=parameters,
         )
     report = evaluate(
         project,

@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from mase_hw.emit.design import Design, DesignSummary
+from mase_hw.emit.parameters import tensor_parameters
 from mase_hw.emit.project import load_graph
 from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
@@ -74,7 +76,9 @@ def checked_design(project: Path, mg: MaseGraph, summary: DesignSummary, weights
                 f"{weights} changes the constants of {memory.node}, which cannot be loaded into "
                 f"this design; emit it with {memory.node} in --reload"
             )
-    if render_top(design) != (project / "top.sv").read_text():
+    top = (project / "top.sv").read_text()
+    restated = replace(design, tensor_parameters=tensor_parameters(new, design))
+    if top not in (render_top(design), render_top(restated)):
         raise DataError(f"{weights} asks for other hardware than {project}: emit it again")
     return design
 

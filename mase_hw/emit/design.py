@@ -350,6 +350,7 @@ class Design:
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
         loads: constants whose words can be loaded, in the order of their bytes.
+        tensor_parameters: parameters of the top that restate formats, shapes and parallelism.
     """
 
     name: str
@@ -370,6 +371,7 @@ class Design:
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
     loads: tuple[Constant, ...] = ()
+    tensor_parameters: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def instances(self) -> tuple[Instance, ...]:

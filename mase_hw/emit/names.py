@@ -77,6 +77,8 @@ def _declared(design: Design) -> Iterator[tuple[str, str]]:
         yield from _signals(stream.name, [item.suffix for item in stream.fields], "a port")
     for name in design.formats.values():
         yield name, "a number format"
+    for name in design.tensor_parameters:
+        yield name, "a parameter of the top"
     for section in design.sections:
         node = section.instances[0].node if section.instances else ""
         for net in section.nets:

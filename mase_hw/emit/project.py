@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import torch
@@ -20,6 +20,8 @@ from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest, keep_foreign
 from mase_hw.emit.modules import check_instances, module_texts
+from mase_hw.emit.names import check_names
+from mase_hw.emit.parameters import tensor_parameters
 from mase_hw.emit.preflight import Note
 from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
@@ -63,6 +65,7 @@ def write_project(
     additions: Sequence[Addition] = (),
     reload: Sequence[str] = (),
     warnings: Sequence[Note] = (),
+    parameters: bool = False,
 ) -> Project:
     """Write the project of an annotated graph, or nothing.
 
@@ -77,6 +80,7 @@ def write_project(
         additions: write what else belongs to it, such as bus ports, one after the other.
         reload: layers whose constants can be loaded at run time, or `*`.
         warnings: what the project has to say of itself.
+        parameters: give the top parameters that restate formats, shapes and parallelism.
 
     Raises:
         EmissionError: when `folder` is something else, or a file of ours in it has been changed.
@@ -88,6 +92,9 @@ def write_project(
     check_folder(folder)
     stage("cycles")
     design = reloadable_design(mg, reload) if reload else build_design(mg)
+    if parameters:
+        design = replace(design, tensor_parameters=tensor_parameters(mg, design))
+        check_names(design)
     stage("files")
     check_instances(design)
     try:

@@ -18,6 +18,7 @@ from mase_hw import _cache
 from mase_hw.emit.project import Project, write_project
 from mase_hw.errors import EmissionError
 from mase_hw.sim.tools import find_verilator
+from tests._readme import block
 from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
 
 GOLDEN = Path(__file__).with_name("golden")
@@ -117,6 +118,42 @@ def test_the_top_lints_clean(name: str, tmp_path: Path) -> None:
     )
     assert (result.returncode, result.stderr) == (0, "")
     assert "%Warning" not in result.stdout
+
+
+def test_parameters_restate_the_design_and_refuse_other_values(tmp_path: Path) -> None:
+    project = mase_hw.emit_verilog(
+        *LINTED["perceptron"], output=tmp_path / "linted", parallelism=4, parameters=True
+    )
+    top = (project.folder / "top.sv").read_text()
+    call = project.mg.call(project.mg.node("linear_0"))
+    width = call.operands["data_in_0"].format.to_dict()["width"]  # type: ignore[union-attr]
+    for name, value in {
+        "DATA_IN_0_TENSOR_SIZE_DIM_0": 16,
+        "DATA_OUT_0_PARALLELISM_DIM_0": 4,
+        "linear_0_DATA_IN_0_PRECISION_0": width,
+        "linear_0_WEIGHT_TENSOR_SIZE_DIM_1": 64,
+        "linear_0_WEIGHT_PARALLELISM_DIM_1": 4,
+    }.items():
+        assert f"parameter int {name} = {value}" in top
+    verilator = find_verilator()
+    for change, is_right in ((), True), (("-Glinear_0_WEIGHT_TENSOR_SIZE_DIM_1=8",), False):
+        words = ["--lint-only", "-Wall", "--top-module", "top", "-f", "files.f", *change]
+        result = subprocess.run(
+            [verilator.command, *words],
+            cwd=project.folder,
+            env=verilator.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (result.returncode == 0) == is_right, result.stderr
+        assert is_right or "was made for 64" in result.stderr
+
+
+def test_the_page_shows_lines_of_the_golden_top() -> None:
+    shown = block("mase_hw/emit", "systemverilog", "linear_0")
+    golden = (GOLDEN / "top.sv").read_text()
+    assert all(line in golden for line in shown.splitlines())
 
 
 def test_a_small_project_is_the_golden_one(tmp_path: Path, request: pytest.FixtureRequest) -> None:
