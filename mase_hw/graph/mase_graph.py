@@ -298,6 +298,10 @@ class MaseGraph(CapturedGraph):
         """
         return load_graph(path, MaseGraph)
 
+    # Names that users of other flows know.
+    export = save
+    from_checkpoint = load
+
 
 def _how_to_trace(model: object, names: Sequence[str] | None) -> str:
     inputs = "example_inputs"

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, overload
 from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes._elsewhere import KEYWORDS
 from mase_hw.registry import nearest
 
 P = ParamSpec("P")
@@ -64,13 +65,15 @@ def _made(
     def call(
         mg: MaseGraph, pass_args: Mapping[str, object] | None = None, /, **keywords: object
     ) -> Result:
-        if not isinstance(pass_args or {}, Mapping):
-            raise ConfigError(f"{_title(function)} takes keywords, or a table; got {pass_args!r}")
-        given = words({**(pass_args or {}), **keywords})
+        table = keywords.pop("pass_args", None) or pass_args or {}
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"{_title(function)} takes keywords, or a table; got {table!r}")
+        given = words({**table, **keywords})
         for name in given:
             if name not in names:
-                known = nearest(str(name), names) if names else "it takes none"
-                raise ConfigError(f"{_title(function)} has no argument {name!r}; {known}")
+                legal = nearest(str(name), names) if names else "it takes none"
+                legal = KEYWORDS.get(str(name), legal)
+                raise ConfigError(f"{_title(function)} has no argument {name!r}; {legal}")
         run: Any = function
         result: Result = run(mg, **given)
         return result
