@@ -152,7 +152,7 @@ def discard(path: Path) -> None:
 
 
 def _identity(folder: Path) -> dict[str, object]:
-    """Return what the marker says of a folder; a copy of the folder is another one."""
+    """Identity of a folder as its marker holds it; a copy of the folder has another one."""
     return {"made_by": "mase-hw", "folder": folder.name, "inode": folder.lstat().st_ino}
 
 

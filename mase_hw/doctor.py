@@ -136,7 +136,7 @@ def install_command(checks: Iterable[Check]) -> str:
 
 
 def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[str]:
-    """Return what is installed in another version than the tests were run with, with the range.
+    """Installed packages in versions that were not tested, with the tested range.
 
     A newer patch of the newest minor version counts as tested.
     """

@@ -184,7 +184,7 @@ class DecoderStep(nn.Module):
 
 
 def _is_plain(layer: object) -> bool:
-    """Return whether a layer's cache holds the keys and values of all tokens."""
+    """True if a layer's cache holds the keys and values of all tokens."""
     from transformers.cache_utils import StaticLayer
 
     return type(layer) is StaticLayer
@@ -522,5 +522,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """Return what the module has, every quantised layer included."""
+    """Names in the module, every quantised layer included."""
     return sorted({*globals(), *_names()})

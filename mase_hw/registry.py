@@ -38,7 +38,7 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
 
 
 def _loaded(load: Callable[[], object], name: str) -> Any:
-    """Return what a file defines.
+    """Object that a file defines.
 
     Raises:
         UnitError: naming the line at which it cannot be imported.

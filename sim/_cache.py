@@ -89,7 +89,7 @@ def _contents(folder: Path) -> dict[str, list[int]]:
 
 
 def _listed(folder: Path) -> dict[str, list[int]] | None:
-    """Return what we wrote into a folder of the cache; None where that is not known."""
+    """Files that we wrote into a folder of the cache; None where that is not known."""
     try:
         listed = json.loads((folder / CONTENTS).read_text())
         files, digest = dict(listed["files"]), listed["digest"]
@@ -99,7 +99,7 @@ def _listed(folder: Path) -> dict[str, list[int]] | None:
 
 
 def _is_whole(folder: Path) -> bool:
-    """Return whether a folder is there, with all files as they were written."""
+    """True if a folder is there, with all files as they were written."""
     try:
         listed = _listed(folder)
         return listed is not None and listed.items() <= _contents(folder).items()
@@ -108,7 +108,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def _is_ours(folder: Path) -> bool:
-    """Return whether nothing lies in a folder but what we wrote, whole or not."""
+    """True if nothing lies in a folder but what we wrote, whole or not."""
     listed = None if folder.is_symlink() else _listed(folder)
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     return listed is not None and names <= {*listed, CONTENTS}

@@ -70,6 +70,6 @@ def graph_inputs(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tenso
 
 
 def runs_together(mg: MaseGraph) -> bool:
-    """Return whether inferences run as one batch."""
+    """True if inferences run as one batch."""
     alone = all(spec(node).shape[:1] == (1,) for node in mg.inputs)
     return mg.batched and alone and not mg.keeps_state

@@ -34,7 +34,7 @@ def between_bunches(ended: Ends, latency_cycles: int) -> float | None:
 
 
 def keep_interval(ended: Ends, latency_cycles: int, interval_cycles: int) -> bool:
-    """Return whether inferences are not later, nor earlier, in one window than in the other."""
+    """True if inferences are not later, nor earlier, in one window than in the other."""
     late = ended - ended[0] - interval_cycles * np.arange(len(ended))
     first, second = (late[window] for window in _windows(ended, latency_cycles))
     drifts = first.max() - second.max(), first.min() - second.min()

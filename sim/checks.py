@@ -35,13 +35,13 @@ _MODULE = re.compile(r"^\s*module\s+(\w+)", re.MULTILINE)
 
 
 def said_of(line: str) -> tuple[str, str] | None:
-    """Return where a line of a simulator says that a check failed, and which; None for others."""
+    """Place and text of a failed check in a line of a simulator; None for others."""
     found = _failed(line)
     return found and found[:2]
 
 
 def _failed(line: str) -> tuple[str, str, str, int] | None:
-    """Return where a check failed, which, the path of the instance, and the cycle."""
+    """Place, text, instance and cycle of a failed check in a line of a simulator."""
     if rule := _RULE.search(line):
         path, stream, time, what = rule.groups()
         where = f"{stream} of {path}"
@@ -118,7 +118,7 @@ def _streams(names: Mapping[str, frozenset[str]], forth: str, back: str) -> list
 
 
 def broken_rules(lines: Sequence[str], summary: DesignSummary) -> tuple[Violation, ...]:
-    """Return what the lines of a simulator say of checks that failed, the first one first."""
+    """Failed checks in the lines of a simulator, the first one first."""
     order = {instance: place for place, instance in enumerate(summary.owners)}
     found: dict[tuple[str, str], tuple[int, int, Violation]] = {}
     for line in lines:

@@ -247,7 +247,7 @@ def chosen_inputs(
 
 
 def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return what the float model computes at each node, `[inferences, ...]`, reals as float64.
+    """Results of the float model at each node, `[inferences, ...]`, reals as float64.
 
     Nothing where the project holds no float model: thresholds took its place.
     """

@@ -22,7 +22,7 @@ class BuildError(SimulationError):
 
 
 def defines(*, waves: bool) -> list[str]:
-    """Return what Verilator's sources want to be told."""
+    """Macros for Verilator's sources."""
     trace = int(waves)
     return [
         "-DVERILATOR=1", "-DVM_COVERAGE=0", "-DVM_SC=0", "-DVM_TIMING=0", f"-DVM_TRACE={trace}",

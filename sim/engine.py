@@ -164,7 +164,7 @@ class RunResult:
 
 
 def split_runs(recording: Recording, marks: Integers) -> list[Recording]:
-    """Return what a stream did from each reset to the next one; `marks` say where they begin."""
+    """Recording of a stream, split at each reset; `marks` say where runs begin."""
     edges = [0, *marks.tolist(), len(recording.cycles)]
     return [
         replace(recording, beats=recording.beats[start:end], cycles=recording.cycles[start:end])
@@ -184,7 +184,7 @@ class Engine(Protocol):
     """Runs a request: `run_native` or `run_cocotb`."""
 
     def __call__(self, request: RunRequest) -> RunResult:
-        """Return what happened.
+        """Run the design.
 
         Raises:
             ToolError: when a tool is missing.

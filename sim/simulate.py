@@ -384,7 +384,7 @@ def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
 
 
 def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...]:
-    """Return where what came before a reset differs from the reference."""
+    """Differences from the reference before a reset."""
     found = []
     for number, run in enumerate(result.before):
         for stream in request.summary.outputs:
@@ -569,7 +569,7 @@ def judged_from(summary: DesignSummary | Design) -> int:
 
 
 def _as_predicted(request: RunRequest, report: SimulationReport, result: RunResult) -> bool | None:
-    """Return whether the cycles are as predicted; None where no inference came out.
+    """True if the cycles are as predicted; None where no inference came out.
 
     While the buffers inside fill, inferences may end early, some of them more than others. Layers
     that share a port take turns, for which the first inference may wait, less than an interval.

@@ -33,7 +33,7 @@ class Bounded:
 
     @classmethod
     def between(cls, bounds: tuple[float, float], operand: Fixed, result: Fixed) -> Bounded | None:
-        """Return what makes cast and bounds exact, or None when nothing does."""
+        """Cast and bounds that are exact for these formats, or None."""
         low, high = bounds
         # As torch does: where the bounds are the wrong way round, the upper one is the value.
         low = min(low, high)

@@ -170,7 +170,7 @@ class _Probe:
         return self._order(end, 0, below), self._order(end, 1, below)
 
     def holds(self, end: int, below: bool) -> bool:
-        """Return whether the function is a power beyond `end`, for both signs."""
+        """True if the function is a power beyond `end`, for both signs."""
         position = self.octaves.index(end)
         beyond = self.octaves[:position] if below else self.octaves[position + 1 :]
         return all(

@@ -71,7 +71,7 @@ def exact_bits(number: Format) -> tuple[int, int] | None:
 
 
 def _has_power(number: Format) -> bool:
-    """Return whether values have one scale, which is a power of two."""
+    """True if values have one scale, which is a power of two."""
     try:
         return number.real_scale == 1
     except FormatError:

@@ -106,7 +106,7 @@ class Steps:
 
 
 def steps_of(result: Format) -> Steps:
-    """Return where each step of a result lies, from the least code on."""
+    """Positions of the steps of a result, from the least code on."""
     assert isinstance(result, Fixed | ScaledInteger)
     if isinstance(result, ScaledInteger):
         (point,), (low, high), mode = result.zero_points, result.code_range, "nearest_even"
@@ -125,7 +125,7 @@ def steps_of(result: Format) -> Steps:
 def exact_requantization(
     sums: Sequence[Sums], result: Format, bits: int = FEWEST_BITS
 ) -> Requantization | None:
-    """Return what gives every reachable sum its code, with the fewest bits of a product.
+    """Requantisation that gives every reachable sum its code, with the fewest bits of a product.
 
     Args:
         sums: of each result.
@@ -298,7 +298,7 @@ def same_steps(
     offsets: Sequence[Fraction] = (Fraction(0),),
     stored: Sequence[Fraction] = (Fraction(0),),
 ) -> bool:
-    """Return whether sums get the codes of their exact ratio and offsets by others.
+    """True if sums get the codes of their exact ratio and offsets by others.
 
     Args:
         exact: sums and their ratio.

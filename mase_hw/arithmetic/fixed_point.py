@@ -44,7 +44,7 @@ def fixed(spec: TensorSpec) -> Fixed:
 
 
 def too_wide(bits: Callable[..., int], **formats: Fixed) -> list[str]:
-    """Return what is to say of exact results that take more than `MAX_BITS`; else nothing.
+    """Message for exact results that take more than `MAX_BITS`; empty where they do not.
 
     Args:
         bits: returns what they take, given the formats of the operands by name.
@@ -63,7 +63,7 @@ def too_wide(bits: Callable[..., int], **formats: Fixed) -> list[str]:
 
 
 def _with(bits: Callable[..., int], formats: Mapping[str, Fixed], name: str, number: Fixed) -> int:
-    """Return what results take where one operand has another format."""
+    """Bits of results where one operand has another format."""
     return bits(**{**formats, name: number})
 
 
@@ -77,7 +77,7 @@ def _widest(bits: Callable[[Fixed], int], number: Fixed) -> int | None:
 
 
 def is_fixed(*specs: TensorSpec) -> bool:
-    """Return whether all tensors are fixed point."""
+    """True if all tensors are fixed point."""
     return all(isinstance(spec.format, Fixed) for spec in specs)
 
 

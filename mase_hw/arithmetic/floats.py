@@ -114,7 +114,7 @@ def overflow_code(number: Format) -> int:
 
 
 def has_infinity(number: Format) -> bool:
-    """Return whether a format has infinities."""
+    """True if a format has infinities."""
     return isinstance(number, FloatFormat) and number.layout.specials == "ieee"
 
 

@@ -30,7 +30,7 @@ SHIFT_BITS = 6
 
 
 def is_scaled(spec: TensorSpec) -> bool:
-    """Return whether a tensor is of integers with a real scale."""
+    """True if a tensor is of integers with a real scale."""
     return isinstance(spec.format, ScaledInteger)
 
 

@@ -13,7 +13,7 @@ MAX_BITS = 62
 
 
 def is_scalar(spec: TensorSpec) -> bool:
-    """Return whether the hardware of scalars handles a tensor's format."""
+    """True if the hardware of scalars handles a tensor's format."""
     return spec.format is not None and family_of(type(spec.format)) in SCALARS
 
 

@@ -11,7 +11,7 @@ from mase_hw.formats.fixed import MAX_EXACT_BITS, MIN_WIDTH_BITS, Fixed
 
 
 def is_whole(values: Tensor) -> bool:
-    """Return whether all are finite and whole, of whatever dtype: a Python number has none."""
+    """True if all are finite and whole, of whatever dtype: a Python number has none."""
     if not values.is_floating_point():
         return True
     return bool(values.isfinite().all()) and bool((values == values.round()).all())

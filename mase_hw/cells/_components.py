@@ -332,7 +332,7 @@ class Components:
         return found
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both are made of the same components."""
+        """True if both are made of the same components."""
         return isinstance(other, Components) and self.counts == other.counts
 
     def __hash__(self) -> int:

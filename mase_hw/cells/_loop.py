@@ -33,6 +33,6 @@ class LoopEnd(Cell):
         return replace(self.port, beats=self.beats * rounds, packed=True)
 
     def _counted(self, gates: int) -> Components:
-        """Return what counts, some gates, and a register of a stream."""
+        """Components of a counter, some gates, and a register of a stream."""
         counters = counter(self.beats) + counter(self.rounds) + Components.of(Gates(gates))
         return counters + stream_register(self.port.width_bits)

@@ -54,7 +54,7 @@ class Movement:
     offered: Cycles
 
     def same(self, other: Movement) -> bool:
-        """Return whether all beats move when they do there."""
+        """True if all beats move when they do there."""
         return np.array_equal(self.offered, other.offered) and all(
             np.array_equal(times, other.consumed[port]) for port, times in self.consumed.items()
         )
@@ -112,11 +112,11 @@ class Motion(ABC):
         return self.needs(port, beats).size
 
     def needs_of(self, port: str, beats: int, results: Cycles) -> Cycles:
-        """Return what some results need, or some before them: `needs` without all the others."""
+        """Beats that some results need, or some before them: `needs` without all the others."""
         return self.needs(port, beats)[results]
 
     def room_of(self, port: str, beats: int, places: Cycles) -> Cycles:
-        """Return what must have departed before some beats: `room` without all the others."""
+        """Beats that must have departed before some beats: `room` without all the others."""
         return self.room(port, beats)[places]
 
     def taker_of(self, port: str, places: Cycles) -> Cycles | None:
@@ -645,7 +645,7 @@ def stored(
 
 
 def through(last: Cycles, needs: Cycles) -> Cycles:
-    """Return what beats need that need others of a stream; negative for none.
+    """Beats of another stream that beats need; negative for none.
 
     Args:
         last: the last beat of the stream that each needs.

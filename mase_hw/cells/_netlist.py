@@ -162,7 +162,7 @@ class Netlist:
         return sum(port.beats for port in ports)
 
     def drivers(self, name: str) -> dict[str, Wire]:
-        """Return what drives the inputs of a cell that are connected."""
+        """Wires that drive the connected inputs of a cell."""
         return {port: wire for (owner, port), wire in self.links.items() if owner == name}
 
     def path(self, name: str) -> list[tuple[Cell, str]]:
@@ -295,5 +295,5 @@ class NetlistBuilder:
         return Wire(instance, next(iter(cell.outputs)))
 
     def netlist(self, **outputs: Wire) -> Netlist:
-        """Return what was built."""
+        """Finish the netlist with these outputs."""
         return Netlist(self._inputs, self._cells, self._links, outputs, self._constants)

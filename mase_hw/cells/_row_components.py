@@ -60,7 +60,7 @@ def row_store(
 
 
 def row_flags(lanes: int) -> Components:
-    """Return what runs beside the folds of a row of so many lanes a beat."""
+    """Components beside the folds of a row of so many lanes a beat."""
     stages = 2 + (lanes - 1).bit_length()
     return Components.of(Register(1), (Register(1), 2 * stages + 1), Register(1, stages), Gates(2))
 

@@ -136,7 +136,7 @@ class BlockAccumulate(Accumulator):
         return control + row * results + start * self.out_lanes + encoded
 
     def _sum(self, block: int, scale: int) -> Components:
-        """Return what adds blocks of `block` bits in floating point, for one result."""
+        """Components that add blocks of `block` bits in floating point, for one result."""
         wide = self.sum_width + UNIT - 1
         units = -(-(wide - 1) // UNIT)
         stored, shift = units * UNIT + 1, wide.bit_length()

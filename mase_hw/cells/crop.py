@@ -75,7 +75,7 @@ class Crop(Cell):
         return rows
 
     def _origin(self, beats: int, element: int) -> Origin | None:
-        """Return where an element of a row enters, None for one that is dropped."""
+        """Beat and lane in which an element of a row enters, None for one that is dropped."""
         if element >= self.start + self.size_out:
             return None
         return Origin("data_in_0", beats + element // self.lanes, element % self.lanes)

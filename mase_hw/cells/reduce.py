@@ -115,7 +115,7 @@ class Reduce(Cell):
         return components + factor + rounds + stream_pipeline(lanes * out.width, 2 + behind)
 
     def _lane_components(self) -> Components:
-        """Return what brings a beat to one number for each lane that leaves."""
+        """Components that reduce a beat to one number for each lane that leaves."""
         width = self.data_in_0.width
         if not self.row:
             return Components.of((Register(2 * width), self.lanes))

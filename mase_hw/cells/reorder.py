@@ -143,7 +143,7 @@ class Reorder(Cell):
         return words + self._ways(2 * plan.depth) + stream_pipeline(lanes_out * width, 6)
 
     def _ways(self, depth: int) -> Components:
-        """Return what leads from lanes to banks of `depth` words, and to lanes again."""
+        """Components from lanes to banks of `depth` words, and to lanes again."""
         plan, width = self.reordering.plan, self.width
         # Banks that take the same lanes in the same beats share a register.
         columns = {tuple(column) for column in plan.writes.clamp(min=0).t().tolist()}
@@ -249,7 +249,7 @@ def _bits(count: int) -> int:
 def _tables(
     reordering: Reordering, passes: tuple[int, ...] | None, repeats: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return what each beat in writes, what each beat out reads, and how much more the next needs.
+    """Tables of writes of each beat in, reads of each beat out, and how much more the next needs.
 
     Args:
         reordering: the orders.

@@ -184,7 +184,7 @@ class RowNorm(Cell):
         return int(self.row & (self.row - 1) > 0)
 
     def _times_row(self, width: int, result: int) -> Components:
-        """Return what multiplies with the size of a row: one sum, where its digits are two."""
+        """Multiplier by the size of a row: one sum, where its digits are two."""
         if not self._multiplies:
             return NOTHING
         odd = self.row // (self.row & -self.row)
@@ -198,7 +198,7 @@ class RowNorm(Cell):
         return max(0, self.root_fraction - self.term_fraction - self.below_bits // 2)
 
     def _lane_components(self, total: int) -> Components:
-        """Return what turns an element into a result."""
+        """Components that turn an element into a result."""
         width = self.data_in_0.width + (not self.data_in_0.signed)
         root = self.root_fraction + 1
         difference = total + self.centred if self._multiplies or self.centred else width

@@ -107,7 +107,7 @@ class Sliding(Motion):
         return shown
 
     def _of_images(self, beats_of_one: Cycles, beats: int) -> Cycles:
-        """Return what is known of the beats of one image for each image of an inference."""
+        """Extend the beats of one image to every image of an inference."""
         starts = np.arange(0, beats, self.window.inputs)[:, None]
         return (starts + beats_of_one.reshape(-1)).reshape(-1)
 
@@ -314,7 +314,7 @@ class SlidingWindow(Cell):
 
     @staticmethod
     def _moves(given: Mapping[str, int]) -> tuple[bool, bool, bool]:
-        """Return whether an element of a beat changes its row, column and tile of the window."""
+        """True if an element of a beat changes its row, column and tile of the window."""
         step, tiles, columns = given["ELEMENTS"], given["BLOCK_TILES"], given["KERNEL_COLUMNS"]
         rows = given["KERNEL_ROWS"]
         if rows * columns * tiles <= step:

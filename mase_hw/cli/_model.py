@@ -145,7 +145,7 @@ class ConfigFile:
         memory: str | None = None,
         memory_style: str | None = None,
     ) -> Settings:
-        """Return what holds: the command line's, else the file's, else the model's.
+        """Settings in force: the command line's, else the file's, else the model's.
 
         Raises:
             ConfigError: where the number formats were found for other weights.

@@ -154,7 +154,7 @@ def synth(
 
 
 def other_device(project: Path, target: str) -> str:
-    """Return what a design that uses no device's blocks would take with those of its target.
+    """Note on resources of a design for a generic device with the blocks of its target.
 
     Empty where there is nothing to say: the target's blocks are used, or nothing is saved.
     """

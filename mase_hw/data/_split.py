@@ -151,7 +151,7 @@ def _joined(halves: Sequence[object], where: str) -> Split:
 
 
 def _labels(value: object) -> bool:
-    """Return whether a value is an array, or a list of numbers."""
+    """True if a value is an array, or a list of numbers."""
     return is_array(value) or (isinstance(value, list) and bool(value) and _number(value[0]))
 
 

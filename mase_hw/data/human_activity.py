@@ -126,7 +126,7 @@ class _Unpickler(pickle.Unpickler):
     }
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return what a name stands for.
+        """Class by module and name.
 
         Raises:
             DataError: for a name that the file does not need.

@@ -372,7 +372,7 @@ def _note_queue(builder: _Builder, node: Node, cell: StreamFifo, net: Net, resul
 
 
 def _title(node: Node, call: Call) -> tuple[str, ...]:
-    """Return what the comment above a node says: operator, tensors, the user's line."""
+    """Comment above a node: operator, tensors, the user's line."""
     lines = [f"{node.name}: {call.operator.name}, {_tensors(call)}"]
     source = metadata(node).source
     if source.file:

@@ -124,7 +124,7 @@ def _fields(number_format: Format) -> Record:
 
 
 def _keys(owners: Sequence[tuple[Node, str]], fields: Mapping[str, object]) -> str:
-    """Return what to write for which nodes."""
+    """Keys of the configuration to write, by node."""
     if not fields:
         names = " and ".join(f"{word} of {owner.name}" for owner, word in owners)
         return f"give {names} a finer format"

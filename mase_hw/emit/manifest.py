@@ -108,7 +108,7 @@ def keep_foreign(old: Path, new: Path) -> None:
 
 
 def _has_room(item: Path, new: Path, name: str) -> bool:
-    """Return whether something can lie at `name` of a project, or does so already."""
+    """True if something can lie at `name` of a project, or does so already."""
     target = new / name
     above = (new / item for item in Path(name).parents)
     if any(path.is_symlink() or (path.exists() and not path.is_dir()) for path in above):

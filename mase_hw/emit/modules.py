@@ -67,7 +67,7 @@ def _add(cell: Cell, texts: dict[str, tuple[Cell, str]]) -> None:
 
 
 def _same(left: Cell, right: Cell) -> bool:
-    """Return whether two cells certainly have one text."""
+    """True if two cells certainly have one text."""
     if isinstance(left, Composite) and isinstance(right, Composite):
         return left.shape == right.shape
     return type(left) is type(right)

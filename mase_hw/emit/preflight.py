@@ -97,7 +97,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
 
 
 def notes(mg: MaseGraph) -> list[Note]:
-    """Return what is worth knowing of a quantised graph without problems."""
+    """Notes on a quantised graph that has hardware."""
     found = batch_notes(mg)
     if mg.lengths.results is not None:
         text = (
@@ -126,7 +126,7 @@ def notes(mg: MaseGraph) -> list[Note]:
 
 
 def batch_notes(mg: MaseGraph) -> list[Note]:
-    """Return where a batch of example inputs becomes part of one inference."""
+    """Notes on batches of example inputs that become part of one inference."""
     return [
         Note(node.name, metadata(node).module_path, location(node), text)
         for node, text in fixed_batch(mg)
@@ -218,13 +218,13 @@ def _operator(node: Node) -> Operator | None:
 
 
 def _takes_formats(node: Node) -> bool:
-    """Return whether a node has the format of its operand where none is configured."""
+    """True if a node has the format of its operand where none is configured."""
     found = _operator(node)
     return found is not None and (Numeric.of(found).keeps_format or not found.casts)
 
 
 def _follows(mg: MaseGraph, node: Node) -> bool:
-    """Return whether a node is without format because another one is, which says so itself."""
+    """True if a node is without format because another one is, which says so itself."""
     found = _operator(node)
     if found is None or not _takes_formats(node):
         return False
@@ -238,7 +238,7 @@ def _unformatted_producers(node: Node) -> list[Node]:
 
 
 def _is_refused_above(node: Node) -> bool:
-    """Return whether a node has no format because of a node above it, or itself, that says so."""
+    """True if a node has no format because of a node above it, or itself, that says so."""
     seen, waiting = {node}, [node]
     while waiting:
         item = waiting.pop()
@@ -253,7 +253,7 @@ def _is_refused_above(node: Node) -> bool:
 
 
 def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
-    """Return whether the nodes that could ask for a node's format say that they have none."""
+    """True if the nodes that could ask for a node's format say that they have none."""
     seen, waiting = {node}, [node]
     while waiting:
         users = [user for user in waiting.pop().users if user not in seen]
@@ -269,7 +269,7 @@ def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
 
 
 def _way_out(node: Node) -> str:
-    """Return what can be done about a node that no operator covers."""
+    """Advice for a node that no operator covers."""
     if not _reaches(node, lambda item: item.users):
         fix = "return what goes into it and compute it outside"
     elif not _reaches(node, lambda item: item.all_input_nodes):
@@ -282,7 +282,7 @@ def _way_out(node: Node) -> str:
 
 
 def _reaches(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> bool:
-    """Return whether an operator that computes lies on a way from a node."""
+    """True if an operator that computes lies on a way from a node."""
     seen, waiting = {node}, [node]
     while waiting:
         for item in neighbours(waiting.pop()):

@@ -25,7 +25,7 @@ UNMEASURED = "the outputs were not compared with the float model: it does not ru
 
 
 def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
-    """Return what a user has to know of a quantised graph before its hardware is used.
+    """Warnings of a quantised graph, for its user to read before its hardware is used.
 
     Named are nodes at which outputs lose more than number formats explain, formats that clip more
     than `SATURATED` of their elements where that is seen behind them, and ranges that come from
@@ -102,7 +102,7 @@ def _note(node: Node, text: str) -> Note:
 
 
 def _lost(loss: Loss) -> str:
-    """Return what is lost at a node, for whom, why and what would mend it."""
+    """Message of a loss: at which node, for which output, the cause and the cure."""
     names = list(loss.outputs)
     (first, ratio), others = next(iter(loss.outputs.items())), len(names) - 1
     many = f" and {others} other output{_plural(others)}" if others else ""
@@ -143,7 +143,7 @@ def _few(mg: MaseGraph) -> Iterator[Note]:
 
 
 def _all_exact(mg: MaseGraph) -> bool:
-    """Return whether no format is fitted: the model says all of them."""
+    """True if no format is fitted: the model says all of them."""
     nodes = [node for node in mg.nodes if node.op == "call_function"]
     return all(metadata(node).exact or not metadata(node).asked for node in nodes) and any(
         metadata(node).exact for node in nodes

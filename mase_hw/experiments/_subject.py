@@ -136,7 +136,7 @@ class Curve:
 
 
 def chosen_architecture(best: TrialResult) -> str:
-    """Return what a trial chose of the table `architecture`, as a cell of a table."""
+    """Architecture that a trial chose, as a cell of a table."""
     prefix = "architecture."
     return ", ".join(
         f"{key.removeprefix(prefix)} {value}"

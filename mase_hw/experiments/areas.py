@@ -89,7 +89,7 @@ def draw(rows: Sequence[Area], task: str) -> Figure:
 
 
 def _kind(name: str) -> str:
-    """Return what formats of several widths share: `mxfp` of `mxfp8`, `fp` of `fp8_e4m3`."""
+    """Family of formats of several widths: `mxfp` of `mxfp8`, `fp` of `fp8_e4m3`."""
     family = name.partition(" ")[0]
     return re.split(r"\d", family)[0].rstrip("_")
 

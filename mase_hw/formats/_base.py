@@ -100,7 +100,7 @@ class Format(ABC):
         """
 
     def fits_lanes(self, lanes: int) -> bool:
-        """Return whether a beat may move so many elements of a row; blocks take whole beats."""
+        """True if a beat may move so many elements of a row; blocks take whole beats."""
         return True
 
     def in_range(self, values: Tensor) -> Tensor:
@@ -261,7 +261,7 @@ class Format(ABC):
 
     @classmethod
     def takes_factors(cls, fields: Mapping[str, object]) -> bool:
-        """Return whether factors may be multiplied into a tensor before it is rounded.
+        """True if factors may be multiplied into a tensor before it is rounded.
 
         Where values are few, a factor for each channel is lost, and the function with it.
 

@@ -25,7 +25,7 @@ def exponent_of(values: Tensor) -> Tensor:
 
 
 def is_upper_half(values: Tensor) -> Tensor:
-    """Return whether `abs(values) >= 1.5 * 2**exponent_of(values)`, for normal numbers."""
+    """True if `abs(values) >= 1.5 * 2**exponent_of(values)`, for normal numbers."""
     mantissa, bias, integer = _LAYOUT[values.dtype]
     bits = values.view(integer)
     normal = ((bits >> mantissa) & (2 * bias + 1)) > 0

@@ -102,7 +102,7 @@ class BlockFormat(Format):
         """Block size and axis."""
 
     def fits_lanes(self, lanes: int) -> bool:
-        """Return whether `lanes` divides the blocks."""
+        """True if `lanes` divides the blocks."""
         return self.blocking[0] % lanes == 0
 
     def _set(self, element: FloatElement | IntegerElement, scale: PowerScale) -> None:

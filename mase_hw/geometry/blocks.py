@@ -19,7 +19,7 @@ def block(spec: TensorSpec) -> BlockFormat:
 
 
 def is_block(spec: TensorSpec) -> bool:
-    """Return whether a tensor comes in blocks with a shared scale."""
+    """True if a tensor comes in blocks with a shared scale."""
     return isinstance(spec.format, BlockFormat)
 
 

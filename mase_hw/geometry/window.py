@@ -241,7 +241,7 @@ class Window:
         return depth
 
     def _holds_up(self, depth: int) -> bool:
-        """Return whether an input that never pauses waits for a window that is as fast."""
+        """True if an input that never pauses waits for a window that is as fast."""
         if self.beats > self.inputs:
             return False
         images = 5

@@ -299,7 +299,7 @@ def _share(column: int, depth: int) -> float:
 
 
 def _depends(column: int, bit: int, depth: int) -> bool:
-    """Return whether a function of places below `depth` depends on a bit of the place."""
+    """True if a function of places below `depth` depends on a bit of the place."""
     step = 1 << bit
     low = sum(1 << place for place in range(depth - step) if not place & step)
     return bool((column ^ column >> step) & low)
@@ -366,7 +366,7 @@ RULES: Mapping[type[Component], Callable[[Any], Taken]] = {
 
 
 def taken(component: Component, *, contents: bool = True) -> Taken:
-    """Return what a component takes; without contents, tables whose words may be anything."""
+    """Resources of a component; without contents, tables whose words may be anything."""
     if isinstance(component, kinds.Table):
         # Tables are all different.
         return _table(component if contents else replace(component, image=None))

@@ -170,7 +170,7 @@ def parse_report(report: Table) -> Timing:
 
 
 def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Part) -> str:
-    """Return what made nextpnr stop: what there is too much of, else its own first error."""
+    """Reason for which nextpnr stopped: the resource that overflows, else its own first error."""
     if beyond := _beyond(lines, target):
         return too_large(beyond, target, part)
     said = next((line for line in lines if line.startswith(("ERROR:", "Error:"))), None)
@@ -188,12 +188,12 @@ def explain(lines: Sequence[str], status: int, target: RoutableTarget, part: Par
 
 
 def _resource_names(target: RoutableTarget) -> dict[str, str]:
-    """Return what is counted, by the name that nextpnr gives it."""
+    """Resources by nextpnr's cell type."""
     return {cell: name for name, cell in target.resources.items()} | {target.pins: "pins"}
 
 
 def _beyond(lines: Sequence[str], target: RoutableTarget) -> dict[str, tuple[int, int]]:
-    """Return what there is too much of: taken and available."""
+    """Resources that overflow: used and available."""
     names = _resource_names(target)
     counts = [found for line in lines if (found := _UTILISATION.match(line))]
     return {
@@ -210,7 +210,7 @@ def too_large(beyond: Mapping[str, tuple[int, int]], target: RoutableTarget, par
 
 
 def _advice(names: Iterable[str], target: RoutableTarget, part: Part) -> str:
-    """Return what makes a design smaller, or a part larger."""
+    """Advice on smaller designs or larger parts."""
     names = list(names)
     helps = list(dict.fromkeys(_WHAT_HELPS[name] for name in names if name in _WHAT_HELPS))
     packages = [name for name in target.parts[part.device] if name != part.package]
@@ -239,7 +239,7 @@ def _run(
 
 
 def stage_of(line: str) -> str | None:
-    """Return what a line of nextpnr's log says of its progress."""
+    """Stage of progress that a line of nextpnr's log announces."""
     if line.startswith("Preparing to run"):
         return "compiling nextpnr once"
     for pattern, words in _STAGES:

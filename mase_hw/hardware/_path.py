@@ -70,7 +70,7 @@ class CriticalPath:
         return sum(step.routing_ns for step in self.steps)
 
     def __str__(self) -> str:
-        """Return where it starts, how many cells of which kind it crosses, and where it ends."""
+        """Start, cells crossed by kind, and end."""
         first, *between, last = self.steps if len(self.steps) > 1 else self.steps * 2
         counts: Counter[str] = Counter()
         for step in between:
@@ -155,7 +155,7 @@ def critical_path(
 
 
 def _place(cell: str, instances: Mapping[str, Instance], wrapped: bool) -> tuple[Instance, str]:
-    """Return where a cell is, and a name of it."""
+    """Instance that holds a cell, and the cell's name in it."""
     name = cell.rpartition(f"{INSTANCE}.")[2]
     if wrapped and name == cell:
         return Instance(PORTS, ""), _below_top(cell)

@@ -228,12 +228,12 @@ def _placed(node: Node, netlist: Netlist, external: ExternalMemory | None) -> It
 
 
 def of_cell(cell: Cell) -> Estimate:
-    """Return what a cell takes."""
+    """Estimate of a cell."""
     return of_components(cell.components)
 
 
 def of_components(components: Components, *, contents: bool = True) -> Estimate:
-    """Return what components take.
+    """Estimate of components.
 
     Args:
         components: the components.

@@ -154,7 +154,7 @@ class RouteReport:
         return json.dumps(self.to_dict())
 
     def tables(self) -> list[Table]:
-        """Return what rich prints: figures, then the critical path of the median run."""
+        """Tables for rich: figures, then the critical path of the median run."""
         return [self._figures(), self._path()]
 
     def _figures(self) -> Table:
@@ -300,7 +300,7 @@ def route(
 def _used(
     family: RoutableTarget, part: Part, counted: Mapping[str, tuple[int, int]], *, pins: bool
 ) -> dict[str, tuple[int, int]]:
-    """Return what is used and there, by resource, and of the pins where ports are pins."""
+    """Resources used and available, and pins where ports are pins."""
     used = {ours: counted[cell] for ours, cell in family.resources.items() if cell in counted}
     if pins:
         taken, pads = counted[family.pins]

@@ -98,7 +98,7 @@ def _from_pretrained(name: str, source: str, gguf_file: str) -> PretrainedModel:
 
 
 def _hub_answers() -> bool:
-    """Return whether the hub, or a proxy that may reach it, can be connected to."""
+    """True if the hub, or a proxy that may reach it, can be connected to."""
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:

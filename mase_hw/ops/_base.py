@@ -54,7 +54,7 @@ class Call:
     _known: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, key: str, compute: Callable[[], T]) -> T:
-        """Return what depends on formats and constants alone, computed once.
+        """Value of `compute()`, cached for this call's formats and constants.
 
         A call with another parallelism or order shares it.
 
@@ -103,7 +103,7 @@ class Call:
 
 
 def _equal(first: object, second: object) -> bool:
-    """Return whether two values are equal; tensors in them are where they are the same ones."""
+    """True if two values are equal; tensors in them are where they are the same ones."""
     (leaves, shape), (others, other_shape) = tree_flatten(first), tree_flatten(second)
     return shape == other_shape and all(
         leaf is other
@@ -199,7 +199,7 @@ class Operator(ABC):
         """
 
     def problems(self, call: Call) -> list[str]:
-        """Return what stands between this call and hardware, each with the fix; empty when none.
+        """Obstacles between this call and hardware, each with the fix; empty when none.
 
         Parallelism is not known yet when this is asked.
         """

@@ -39,7 +39,7 @@ class Elements(ABC, Generic[E]):
 
     @abstractmethod
     def binary_problems(self, operation: str) -> list[str]:
-        """Return what stands between a sum, difference or product and hardware."""
+        """Obstacles between a sum, difference or product and hardware."""
 
     def binary_reference(self, operation: str) -> Reference:
         """Return codes -> codes; constants are encoded and decoded once."""
@@ -56,7 +56,7 @@ class Elements(ABC, Generic[E]):
 
     @abstractmethod
     def decode(self, operand: str, codes: Tensor) -> Any:
-        """Return what `combination` takes of an operand."""
+        """Operand as `combination` takes it."""
 
     @abstractmethod
     def combination(self, operation: str) -> Callable[[Any, Any], Tensor]:
@@ -67,7 +67,7 @@ class Elements(ABC, Generic[E]):
         """Return the cell of a sum, difference or product."""
 
     def unary_problems(self) -> list[str]:
-        """Return what stands between a function of one operand and hardware, but its fit."""
+        """Obstacles between a function of one operand and hardware, but its fit."""
         return []
 
     @staticmethod

@@ -70,7 +70,7 @@ class Masked(Interface):
         """
 
     def is_triangular(self, call: Call) -> bool:
-        """Return whether results `[..., i, j]` are zero where j is more than i, whatever comes."""
+        """True if results `[..., i, j]` are zero where j is more than i, whatever comes."""
         return False
 
 
@@ -115,7 +115,7 @@ def maskings(target: object, arguments: Sequence[object]) -> list[Masking]:
 
 
 def scaling(target: Any, arguments: Sequence[Any]) -> tuple[Any, float] | None:
-    """Return what a call multiplies with a number, and the number; None for another call."""
+    """Operand and factor of a call that multiplies with a number; None for another call."""
     if target is aten.mul.Tensor and type(arguments[1]) in (int, float):
         return arguments[0], float(arguments[1])
     return None

@@ -10,7 +10,7 @@ from mase_hw.ops._masking import EXCLUDED
 
 
 def looked_up(position: object, values: Tensor) -> Tensor:
-    """Return what stands for `values[position]`, the position being a tensor of one element.
+    """Element `values[position]`, the position being a tensor of one element.
 
     What is true, or what is added to the scores that are seen, is a row of ones and zeros.
 

@@ -18,7 +18,7 @@ class Stateful(Interface):
 
     @abstractmethod
     def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
-        """Return what it holds after reset, for codes or for values.
+        """State after reset, in codes or in values.
 
         `reference` takes the state behind the streams, `compute` as the operand `state`; both
         write into it, in place, what the next inference finds.

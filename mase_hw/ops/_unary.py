@@ -96,11 +96,11 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return cast(Tensor, self.function(arguments)(operands["data_in_0"], FAST))
 
     def domain(self, attributes: Attributes) -> Domain:
-        """Return where the function is defined; it says what it gives elsewhere."""
+        """Domain of the function, with its values elsewhere."""
         return EVERYWHERE
 
     def knots(self, attributes: Attributes) -> Sequence[float]:
-        """Return where, zero aside, the function or its slope is not continuous: two at most.
+        """Points, zero aside, at which the function or its slope is not continuous: two at most.
 
         The ends of the domain and the poles are known and count.
         """

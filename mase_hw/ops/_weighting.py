@@ -51,7 +51,7 @@ class Configured(Interface):
     options: ClassVar[Mapping[str, range]] = {}
 
     def notes(self, call: Call) -> list[str]:
-        """Return what is worth knowing of the arithmetic of a call that has hardware."""
+        """Notes on the arithmetic of a call that has hardware."""
         return []
 
 
@@ -82,7 +82,7 @@ class Prepared(Interface):
         arguments: Attributes,
         streams: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Return what `prepare` does while the model is trained, on the streams of one batch.
+        """Constants as `prepare` makes them in training, on the streams of one batch.
 
         Statistics that training moves are moved here, in place.
         """

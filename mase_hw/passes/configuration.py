@@ -91,7 +91,7 @@ class Configuration:
 
 
 def says_nothing(config: object) -> bool:
-    """Return whether a configuration is the same as none."""
+    """True if a configuration is the same as none."""
     return config is None or (isinstance(config, Mapping) and not config.keys() - {"by"})
 
 

@@ -272,7 +272,7 @@ def _few(split: Split) -> Inputs:
 
 
 def _row(name: str, state: State, split: Split, task: Task) -> Record:
-    """Return what is known of a state: its metric on validation samples, and storage."""
+    """Row of a state: its metric on validation samples, and storage."""
     metric, labels = task.metric, split.validation_labels
     value = _figure(state, split.validation_inputs, labels, metric)
     error = metric.standard_error(value, counted(labels))

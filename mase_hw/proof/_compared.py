@@ -34,7 +34,7 @@ def recorded() -> Mapping[str, str]:
 
 
 def compared(module: str, texts: Mapping[str, str]) -> Verdict:
-    """Return what is known of what a module computes.
+    """Verdict on the function of a module.
 
     Args:
         module: its name.

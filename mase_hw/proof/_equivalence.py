@@ -134,7 +134,7 @@ def _read(folder: Path, number: int) -> Machine:
 def equivalent(
     left: Machines, right: Machines, limit_seconds: float, *, whole: bool = True
 ) -> Verdict:
-    """Return whether two designs show the same at all ports in every cycle.
+    """True if two designs show the same at all ports in every cycle.
 
     They are the same where all places of the module that they differ in are: by itself, or with
     what is around it.
@@ -189,7 +189,7 @@ def equivalent(
 
 
 def _compare(left: Machine, right: Machine, command: str, limit_seconds: float) -> Verdict | None:
-    """Return what ABC says of two machines with the same ports; None where it came to no end."""
+    """ABC's verdict on two machines with the same ports; None where it came to no end."""
     if left == right:
         return Verdict("proved", 0)
     if set(left.inputs) != set(right.inputs) or set(left.outputs) != set(right.outputs):

@@ -104,7 +104,7 @@ class _Run:
 
 
 def at(frame: Sequence[int], literal: int) -> int:
-    """Return what a literal of a circuit is in a cycle."""
+    """Literal of a circuit in a cycle."""
     return frame[literal >> 1] ^ (literal & 1)
 
 

@@ -23,7 +23,7 @@ class Names:
 
     @classmethod
     def read(cls, folder: Path, count: int) -> Names:
-        """Return what the files of a folder say of a circuit with `count` bits of registers."""
+        """Names of a circuit with `count` bits of registers, from the files of a folder."""
         inputs: dict[int, tuple[str, int]] = {}
         bits: dict[str, dict[int, int]] = {}
         for line in (folder / "step.map").read_text().splitlines():

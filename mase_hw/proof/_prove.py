@@ -114,7 +114,7 @@ def subjects(cls: type[Cell]) -> list[Cell]:
 
 
 def is_subject(cell: Cell) -> bool:
-    """Return whether a cell takes and sends beats."""
+    """True if a cell takes and sends beats."""
     ports = (*cell.inputs.values(), *cell.outputs.values())
     return bool(cell.inputs) and len(cell.outputs) == 1 and all(port.fields for port in ports)
 
@@ -230,7 +230,7 @@ def _spoken(name: str) -> str:
 
 
 def _reached(verdict: Verdict) -> Verdict:
-    """Return what a search for a run says: it must have found one."""
+    """Verdict of a search for a run, which must find one."""
     if verdict.status == "refuted":
         return replace(verdict, status="reached", fault=())
     return replace(verdict, status="vacuous") if verdict.status == "proved" else verdict
@@ -266,7 +266,7 @@ def shortest(cell: Cell) -> Cell:
 
 
 def _alike(less: Cell, cell: Cell) -> bool:
-    """Return whether the motion of fewer beats is that of more, from the start."""
+    """True if the motion of fewer beats is that of more, from the start."""
     for port in streams(cell):
         few, many = less.inputs[port].beats, cell.inputs[port].beats
         for needed, small, large in (

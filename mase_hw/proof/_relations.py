@@ -185,7 +185,7 @@ Relation = Sum | Table | Implication
 def relations(
     states: States, groups: Mapping[str, Sequence[int]], roles: Mapping[str, str]
 ) -> list[Relation]:
-    """Return what holds in all states.
+    """Relations that hold in all states.
 
     Args:
         states: `[states, registers]` bits.

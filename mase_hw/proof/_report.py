@@ -32,7 +32,7 @@ _SAID: dict[Status, str] = {
 
 
 def _worst(rows: Sequence[ProofRow]) -> str:
-    """Return what is known of several properties together."""
+    """Verdict on several properties together."""
     found = {row.verdict.status for row in rows}
     return next((word for status, word in _SAID.items() if status in found), "in the properties")
 
@@ -100,7 +100,7 @@ class ProofReport:
         return [row for row in self.rows if row.verdict.status in FAILED]
 
     def cells(self) -> dict[str, tuple[str, str]]:
-        """Return what is known of the control and of the data of every cell, by its name.
+        """Verdicts on the control and on the data of every cell, by its name.
 
         Control is every claim but that of the data: nothing is lost, invented or late. Data is
         proved, compared for all inputs, simulated, inconclusive or failed, the worst of all

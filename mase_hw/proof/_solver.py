@@ -353,7 +353,7 @@ def long_search(limit_seconds: float) -> float:
 
 
 def outcome(text: str) -> Verdict | None:
-    """Return what ABC says of a property; None where it came to no end.
+    """ABC's verdict on a property; None where it came to no end.
 
     An invariant that it did not check, as when time ran out just then, is no proof.
     """

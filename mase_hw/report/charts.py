@@ -215,7 +215,7 @@ def _label(text: str, y: float) -> str:
 
 
 def _tick(x: float, height: float, text: str) -> str:
-    """Return what is written under an axis; the last one ends where the chart does."""
+    """Text under an axis; the last one ends where the chart does."""
     style = "tick last" if x > WIDTH - 30 else "tick"
     return f'<text class="{style}" x="{x:.1f}" y="{height + 15}">{text}</text>'
 

@@ -132,7 +132,7 @@ class Facts:
 
 
 def collect(folder: Path, inputs: object = None, *, samples: int | None = None) -> Facts:
-    """Return what is to say of an emitted project; it is simulated twice.
+    """Simulate an emitted project twice, and collect the facts of its page.
 
     Args:
         folder: the project.

@@ -117,7 +117,7 @@ def _tables(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
 
 
 def _details(layer: Layer) -> list[tuple[str, str]]:
-    """Return what the page shows of a layer that was chosen."""
+    """Details of a chosen layer on the page."""
     rows = [
         ("operator", layer.operator),
         ("source", layer.source or "-"),
@@ -135,7 +135,7 @@ def _details(layer: Layer) -> list[tuple[str, str]]:
 
 
 def _sides(facts: Facts, other: Facts) -> list[tuple[str, str, str]]:
-    """Return what both projects have, the summary first and then layers of one name."""
+    """Both projects side by side, the summary first and then layers of one name."""
     rows = [
         (name, _text(value), _text(other.numbers[name])) for name, value in facts.numbers.items()
     ]

@@ -139,7 +139,7 @@ Item = Value | Dimension | Tie | Condition
 
 
 def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
-    """Return what a value of a node's entry stands for.
+    """Item of a search for a value of a node's entry.
 
     A list is a choice; a table has `choices`, or `low`, `high` and `step`, or `same_as`, each also
     with `when` and `otherwise`, and with `shared = true`.
@@ -207,7 +207,7 @@ def references_of(item: Any) -> set[str]:
 
 
 def choices_of(value: Any) -> list[object]:
-    """Return what a value of a file may become, as far as a list or a constant says."""
+    """Values that an item of a file may become, as far as a list or a constant says."""
     if isinstance(value, Mapping):
         value = value.get(CHOICES, ())
     return list(value) if isinstance(value, list | tuple) else [value]

@@ -238,7 +238,7 @@ class Evaluator:
         parallelism: Mapping[str, object],
         report: Report | None = None,
     ) -> Measurement:
-        """Return what one configuration gives.
+        """Measure one configuration.
 
         Args:
             candidate: what `prepare` returned; it is left as it was.
@@ -327,7 +327,7 @@ class Evaluator:
 def check_emits(
     mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph
 ) -> tuple[str, ...]:
-    """Return what has no hardware; refuse what would have it in narrower formats of this kind.
+    """Obstacles to hardware; refuse what would have it in narrower formats of this kind.
 
     Args:
         mg: a canonical graph with observed ranges.

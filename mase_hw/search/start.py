@@ -83,7 +83,7 @@ def _narrower(entry: Table) -> dict[str, object]:
 
 
 def first_parameters(mg: MaseGraph, space: Space, start: Table) -> dict[str, Value]:
-    """Return what the first trial proposes, by dimension; what the start does not say is left out.
+    """Proposals of the first trial, by dimension; those that the start does not name are left out.
 
     Args:
         mg: the canonical graph of the space.

@@ -213,7 +213,7 @@ class Task:
         )
 
     def pruner(self) -> BasePruner:
-        """Return what ends trials early."""
+        """Pruner that ends trials early."""
         figure = self._task.metric.name
         if self._prunes and self.own is None and self.objectives != (figure,):
             raise ConfigError(
@@ -228,7 +228,7 @@ class Task:
         return bool(self.config.get("pruner", "nop") != "nop")
 
     def identity(self) -> Record:
-        """Return what makes this search the same as another, number of trials and sampler aside."""
+        """Settings that make this search the same as another, but trials and sampler."""
         digest = hashlib.sha256()
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
@@ -281,7 +281,7 @@ class Task:
         return tuple(values[name] for name in self.objectives)
 
     def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
-        """Return what an objective of one's own says of a quantised graph.
+        """Values of a user's own objective for a quantised graph.
 
         Raises:
             SearchError: when it returns something else than its numbers.
@@ -302,7 +302,7 @@ class Task:
         return dict(zip(self.objectives, values, strict=True))
 
     def measure(self, trial: Proposer, report: Report | None = None) -> tuple[Measurement, Record]:
-        """Return what a trial's proposals give, and their parallelism."""
+        """Measure a trial's proposals; also return their parallelism."""
         if self._candidate is not None:
             config, parallelism = self.space.propose(trial)
             return self.evaluator.measure(self._candidate, config, parallelism, report), parallelism

@@ -179,7 +179,7 @@ def _last_words(shared: Path, process: int) -> str:
 
 
 def read_task(shared: Path) -> tuple[Task, Store]:
-    """Return what `write_task` wrote."""
+    """Read a task that `write_task` wrote."""
     description = json.loads((shared / "task.json").read_text())
     samples = load_samples(shared / "samples.pt")
     graph = MaseGraph.load(shared / "graph.mase")

@@ -96,7 +96,7 @@ class Alap:
         return found
 
     def queues(self) -> dict[Node, list[Late]]:
-        """Return what consumes its beats later than another, from when it does."""
+        """Consumers of beats that are later than another, and the cycle from which they are."""
         found: dict[Node, list[Late]] = {}
         times = self.asap.times
         freed = {node: self._edges(node) for node in self.free}
@@ -148,7 +148,7 @@ class Alap:
         return [edge for edge in consumers(node) if edge in self.consumed]
 
     def _is_port(self, node: Node) -> bool:
-        """Return whether a result is an input of the design, with nothing but wires between."""
+        """True if a result is an input of the design, with nothing but wires between."""
         while node in self.asap.times.netlists and self.asap.times.netlists[node].is_wire:
             ((_, node),) = stream_operands(node)
         return node.op == "placeholder"

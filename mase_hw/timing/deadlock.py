@@ -69,7 +69,7 @@ def check_progress(mg: MaseGraph) -> tuple[int, bool]:
 
 
 def _forks(mg: MaseGraph) -> bool:
-    """Return whether anything is read twice.
+    """True if anything is read twice.
 
     Raises:
         MaseError: for a node without hardware metadata.
@@ -180,7 +180,7 @@ class _Unit:
         return np.where(room < 0, (layers - 1) * each - 1, room + layers * each)
 
     def _interleaving_of(self, name: str) -> dict[str, tuple[Cycles, Cycles]]:
-        """Return what is consumed before each beat of an operand, and what with it."""
+        """Beats consumed before each beat of an operand, and beats consumed with it."""
         assert self.netlist is not None
         found = {}
         for other, (before, beside) in order.interleaving(self.netlist, name).items():
@@ -220,7 +220,7 @@ def _units(mg: MaseGraph) -> dict[Node, _Unit]:
 
 
 def _holds_nothing(netlist: Netlist) -> bool:
-    """Return whether a beat leaves in the cycle in which it enters, as through a wire."""
+    """True if a beat leaves in the cycle in which it enters, as through a wire."""
     if netlist.is_wire:
         return True
     name, *others = netlist.inputs

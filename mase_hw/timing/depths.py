@@ -116,7 +116,7 @@ def _before_joins(mg: MaseGraph, netlists: Mapping[Node, Netlist]) -> dict[Node,
 
 
 def _same(one: Mapping[Node, Cycles], other: Mapping[Node, Cycles]) -> bool:
-    """Return whether both hold the same results up until the same cycles."""
+    """True if both hold the same results up until the same cycles."""
     return one.keys() == other.keys() and all(
         np.array_equal(times, other[node]) for node, times in one.items()
     )

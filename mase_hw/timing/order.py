@@ -29,7 +29,7 @@ def room(netlist: Netlist, operand: str, places: Cycles) -> Cycles:
 
 
 def interleaving(netlist: Netlist, operand: str) -> dict[str, tuple[Cycles, Cycles]]:
-    """Return what is consumed before and with the beats of an operand that alternates with others.
+    """Beats consumed before and with the beats of an operand that alternates with others.
 
     Those are the last beat of the other one that is consumed before, and the one in the same cycle,
     negative for none. Where a cell stands before the one that alternates, beats wait in it, and
@@ -46,7 +46,7 @@ def interleaving(netlist: Netlist, operand: str) -> dict[str, tuple[Cycles, Cycl
 
 
 def together(netlist: Netlist, one: str, other: str) -> bool:
-    """Return whether beats of two operands are consumed in the same cycle, each with its own."""
+    """True if beats of two operands are consumed in the same cycle, each with its own."""
     paths = [netlist.path(operand) for operand in (one, other)]
     met = [cell for cell, _ in paths[0] if any(cell is item for item, _ in paths[1])]
     if not met or netlist.inputs[one].beats != netlist.inputs[other].beats:

@@ -44,7 +44,7 @@ class Pace:
         return times[: times.size // self.inferences * some]
 
     def is_kept(self, some: int, times: Cycles) -> bool:
-        """Return whether so many inferences of a stream follow each other alike, all as long."""
+        """True if so many inferences of a stream follow each other alike, all as long."""
         if times.size % some:
             return False
         each = times.reshape(some, -1)

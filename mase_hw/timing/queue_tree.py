@@ -94,7 +94,7 @@ def _serves(
     occupancy: Callable[[Cycles, Cycles], int],
     passing: int,
 ) -> bool:
-    """Return whether beats that leave a queue come in time for what follows it."""
+    """True if beats that leave a queue come in time for what follows it."""
     return (
         place == 0 or bool((departed + passing <= times).all()) or occupancy(departed, times) == 1
     )

@@ -249,7 +249,7 @@ class NodeStages:
 
 
 def _same(one: Arrivals, other: Arrivals) -> bool:
-    """Return whether the same inputs come at the same times."""
+    """True if the same inputs come at the same times."""
     return all(np.array_equal(one[port], other[port]) for port in other)
 
 
@@ -262,7 +262,7 @@ def _wire(netlist: Netlist, operand: str) -> Wire:
 
 
 def _joins_streams(netlist: Netlist) -> bool:
-    """Return whether an input may wait inside for another one."""
+    """True if an input may wait inside for another one."""
     joined = [owner for owner, _ in netlist.links]
     made = {wire.cell for wire in netlist.links.values()} - {"", *netlist.constants.values()}
     return len(netlist.inputs) > 1 and bool(made) and len(set(joined)) < len(joined)

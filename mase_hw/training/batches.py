@@ -137,7 +137,7 @@ def in_order(data: Any, labels: Tensor | None, batch_size: int) -> Iterator[Batc
 
 
 def device_of(module: object) -> torch.device | None:
-    """Return where a module's state is; None for one without any."""
+    """Device of a module's state; None for one without any."""
     if not isinstance(module, nn.Module):
         return None
     state = (*module.parameters(), *module.buffers())

@@ -55,7 +55,7 @@ class History:
 
     @classmethod
     def from_dict(cls, entry: Table) -> History:
-        """Return what `to_dict` described."""
+        """History from the output of `to_dict`."""
         return cls([Epoch(**item) for item in entry["epochs"]], entry["metric"], entry["best"])
 
     def save(self, path: str | Path) -> Path:

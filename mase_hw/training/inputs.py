@@ -31,7 +31,7 @@ def read_inputs(given: object) -> Inputs:
 
 
 def is_array(value: object) -> bool:
-    """Return whether a value is a tensor or an array."""
+    """True if a value is a tensor or an array."""
     return isinstance(value, Tensor) or hasattr(value, "__array__")
 
 

@@ -211,7 +211,7 @@ def _in_range(batch: Batch) -> Iterator[None]:
 
 
 def takes_labels(module: Any) -> bool:
-    """Return whether a model has an input for labels, from which it computes a loss."""
+    """True if a model has an input for labels, from which it computes a loss."""
     if isinstance(module, MaseGraph):
         return "labels" in [str(node.target) for node in module.inputs]
     call = module.forward if isinstance(module, nn.Module) else module

@@ -75,7 +75,7 @@ def counted(labels: Tensor) -> int:
 
 
 def scores_of(outputs: object) -> Tensor:
-    """Return what a model's outputs say of its samples.
+    """Scores of samples in a model's outputs.
 
     A tensor itself; `logits` of a dictionary or of an output of transformers, its last hidden
     state without; the first of several.

@@ -95,7 +95,7 @@ class Pauses:
         self._longest, self._left, self._chance = longest, 0, stall
 
     def __call__(self) -> bool:
-        """Return whether to pause in this cycle."""
+        """Draw whether to pause in this cycle."""
         if not self.stall:
             return False
         if not self._left:

@@ -230,7 +230,7 @@ class Testbench:
 
 
 def compare(port: StreamPort, got: Sequence[bytes], expected: Bytes, mask: Bytes) -> str | None:
-    """Return what the first difference is, or None."""
+    """First difference, or None."""
     rows = np.frombuffer(b"".join(got), np.uint8).reshape(-1, port.bytes)
     count = min(len(rows), len(expected))
     masks = np.tile(mask, (-(-count // len(mask)), 1))[:count]

@@ -150,7 +150,7 @@ class RoutableTarget(Target):
         return False
 
     def kind(self, segment: str, cell: str, port: str) -> str:
-        """Return what a cell of a path is: register, logic, carry, memory or multiplier.
+        """Kind of a cell on a path: register, logic, carry, memory or multiplier.
 
         Args:
             segment: `clk-to-q`, `logic` or `setup`.

@@ -136,7 +136,7 @@ def _is_free(
     drivers: Mapping[Bit, str],
     readers: Mapping[Bit, list[str]],
 ) -> bool:
-    """Return whether nothing else reads blocks and choice, and the blocks' registers are free."""
+    """True if nothing else reads blocks and choice, and the blocks' registers are free."""
     inside = choice.cells | choice.registers
     outputs = [
         bit for name in choice.cells | choice.memories for bit in _bits(cells[name], "output")

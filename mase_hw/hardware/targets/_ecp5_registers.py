@@ -219,7 +219,7 @@ def use_output_registers(cell: Record, clock: Bit, enable: Bit) -> None:
 
 
 def _is_wide(parameters: Record) -> bool:
-    """Return whether both sides of a memory are the halves of one word."""
+    """True if both sides of a memory are the halves of one word."""
     return any(int(str(parameters[f"DATA_WIDTH_{side}"]), 2) == _WIDE for side in "AB")
 
 

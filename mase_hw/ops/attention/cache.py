@@ -48,7 +48,7 @@ def _written(state: Tensor, entry: Tensor, position: Tensor, dim: int) -> Tensor
 
 
 def cache(entry: Tensor, position: Tensor, dim: int, places: int) -> Tensor:
-    """Return what an empty memory becomes with its first entry."""
+    """Cache after its first entry."""
     return _written(_empty(entry, dim, places), entry, position, dim)
 
 

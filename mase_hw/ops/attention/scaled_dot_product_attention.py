@@ -169,7 +169,7 @@ class ScaledDotProductAttention(Composite, Masked):
 
     @staticmethod
     def _bias(call: Call) -> Tensor | None:
-        """Return what is added to the scores that are seen; None for nothing."""
+        """Tensor that is added to the scores that are seen; None for nothing."""
         given = call.constants.get("mask")
         if given is None or call.operands["mask"].dtype == "bool":
             return None

@@ -67,7 +67,7 @@ def masked_softmax(
 
 
 def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
-    """Return where neither is zero; None where all elements count."""
+    """Elements at which neither is zero; None where all elements count."""
     given = [item != 0 for item in (mask, kept) if item is not None]
     return given[0] & given[-1] if given else None
 
@@ -133,7 +133,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return what is less than a step off, a sixteenth of the least step of the result's.
+        """Format that is less than a step off, a sixteenth of the least step of the result's.
 
         It has fewer fraction bits where its tables are too small for them.
         """
@@ -158,7 +158,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
         return [frozenset({*call.streams, "data_out_0"})] if last else []
 
     def is_triangular(self, call: Call) -> bool:
-        """Return whether the mask leaves out all that is above the diagonal."""
+        """True if the mask leaves out all that is above the diagonal."""
         mask = call.attributes.get("mask")
         last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1
         return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
@@ -211,7 +211,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
 
     @staticmethod
     def _is_whole(call: Call) -> bool:
-        """Return whether the mask keeps all that is not above the diagonal."""
+        """True if the mask keeps all that is not above the diagonal."""
         mask = call.attributes["mask"]
         return bool((mask | ~torch.ones_like(mask).tril()).all())
 

@@ -15,7 +15,7 @@ def image_orders(call: Call) -> dict[str, Order | None]:
 
 
 def no_batch(dimensions: int) -> str:
-    """Return what is wrong with an input that has fewer dimensions than an operator takes."""
+    """Message for an input that has fewer dimensions than an operator takes."""
     return (
         f"its input has no batch dimension: give it {dimensions} dimensions, the batch first, such "
         "as unsqueeze(0) makes"

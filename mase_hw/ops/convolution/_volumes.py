@@ -28,7 +28,7 @@ def triple(given: Any, default: int) -> tuple[int, int, int]:
 
 
 def volume_problems(shape: Sequence[int]) -> list[str]:
-    """Return what is wrong with the shape of a volume."""
+    """Obstacles in the shape of a volume."""
     if len(shape) != 5:
         return [no_batch(5)]
     return []
@@ -50,7 +50,7 @@ def separately(
     depths: Callable[[Tensor], Tensor],
     depth_size: int,
 ) -> Tensor:
-    """Return what an operator makes of a volume that works along each dimension for itself.
+    """Result of an operator on a volume that works along each dimension for itself.
 
     Args:
         data: stands for the volume.

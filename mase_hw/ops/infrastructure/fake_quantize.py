@@ -88,7 +88,7 @@ def rounded(
     high: int,
     rounding: str = "nearest_even",
 ) -> Tensor:
-    """Return what `fake_quantize` does, as one operator that captures keep whole."""
+    """`fake_quantize` as one operator that captures keep whole."""
     given = [float(item) for item in scale], [int(item) for item in zero_point]
     result: Tensor = torch.ops.mase.fake_quantize(values, *given, axis, low, high, rounding)
     return result
@@ -108,7 +108,7 @@ define_numbered("round_to", "Tensor self, str number", round_to, opaque=True)
 
 
 def rounded_to(values: Tensor, number: Format) -> Tensor:
-    """Return what `round_to` does, as one operator that captures keep whole."""
+    """`round_to` as one operator that captures keep whole."""
     given = {"name": number.name, **asdict(number)}
     result: Tensor = torch.ops.mase.round_to(values, json.dumps(given))
     return result
@@ -122,7 +122,7 @@ class FakeQuantize(Cast, Numeric):
     role = "rounding"
 
     def result_format(self, call: Call) -> Format | None:
-        """Return what the model says, where one format holds it."""
+        """Format that the model declares, where one format holds it."""
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:

@@ -43,7 +43,7 @@ class Identity(Wire, Removable, Rewritten):
         return call.operands["data_in_0"].dtype == call.result.dtype
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return where a number is not zero, if that becomes a mask; nothing else is read."""
+        """Elements that are not zero, if that becomes a mask; nothing else is read."""
         kinds = call.operands["data_in_0"].dtype, call.result.dtype
         if len(call.operands) > 1:
             return [aten.to.dtype(operands["data_in_0"], getattr(torch, kinds[1]))]

@@ -153,7 +153,7 @@ def _bounds(call: Call) -> Tensor:
 
 
 def _falling(call: Call) -> Tensor:
-    """Return where results fall, with as many dimensions as the operand."""
+    """Bounds at which results fall, with as many dimensions as the operand."""
     return call.constants["signs"] < 0
 
 

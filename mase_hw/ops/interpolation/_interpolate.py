@@ -51,7 +51,7 @@ class Interpolation(Composite):
         return [aten.alias.default(data)] if data is operands["data_in_0"] else [data]
 
     def _map(self, call: Call, dim: int, size: int, positions: int) -> Tensor:
-        """Return what each position takes of each pixel, `[positions, pixels]`."""
+        """Weight of each pixel in each position, `[positions, pixels]`."""
         given = call.attributes
         scales = given.get("scale_factors")
         # One pixel in the other dimensions leaves this one alone.

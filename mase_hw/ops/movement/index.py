@@ -53,7 +53,7 @@ class Index(Composite):
 
 
 def _refusal(call: Call) -> list[str]:
-    """Return what stands between a selection and slices."""
+    """Obstacles between a selection and slices."""
     if "data_in_0" in call.constants:
         return (
             []
@@ -78,7 +78,7 @@ def _is_real(call: Call) -> bool:
 
 
 def _is_uniform(call: Call) -> bool:
-    """Return whether all rows of a constant are the same."""
+    """True if all rows of a constant are the same."""
     table = call.constants["data_in_0"]
     return bool((table == table[:1]).all())
 

@@ -40,7 +40,7 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
 
     @abstractmethod
     def epsilon(self, call: Call) -> float:
-        """Return what is added to the mean square."""
+        """Constant that is added to the mean square."""
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse weights that stream, and formats that its numbers are too wide for."""
@@ -109,7 +109,7 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
         return Netlist.single(call.ports, cell)
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return what is less than a step off, a sixteenth of the least step of the result's.
+        """Format that is less than a step off, a sixteenth of the least step of the result's.
 
         It has fewer fraction bits where its root has not as many.
         """

@@ -25,7 +25,7 @@ class LayerNorm(RowNorm):
     centred = True
 
     def epsilon(self, call: Call) -> float:
-        """Return what is added to the variance."""
+        """Constant that is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
     def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:

@@ -34,7 +34,7 @@ class RMSNorm(RowNorm, Recognized):
     centred = False
 
     def epsilon(self, call: Call) -> float:
-        """Return what is added to the mean square: of torch's, where none is given."""
+        """Constant that is added to the mean square: torch's, where none is given."""
         given = call.attributes.get("eps")
         if given is not None:
             return float(given)

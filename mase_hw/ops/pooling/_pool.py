@@ -44,7 +44,7 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         """Return the vertical and the horizontal axis."""
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
-        """Return what each row and each column of positions divides by."""
+        """Divisors of each row and each column of positions."""
         rows, columns = self.axes(call)
         return [1] * rows.positions, [1] * columns.positions
 

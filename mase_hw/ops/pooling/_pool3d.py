@@ -49,7 +49,7 @@ class Pool3d(Composite):
 
     @staticmethod
     def given(call: Call, key: str, dims: Sequence[int | None], otherwise: int) -> list[int]:
-        """Return what an argument says of the dimensions of an image."""
+        """Argument for the dimensions of an image."""
         value = call.attributes.get(key)
         values = triple(otherwise if value is None else value, otherwise)
         return [otherwise if dim is None else values[dim] for dim in dims]

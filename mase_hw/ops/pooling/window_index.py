@@ -148,7 +148,7 @@ def _wider(data: Fixed) -> Fixed:
 
 
 def _line(axis: Axis) -> tuple[Tensor, Tensor] | None:
-    """Return where each window begins, and how far its elements are behind that.
+    """First element of each window, and the offsets of the others behind it.
 
     Windows begin outside, too. None where elements are not the same way apart in all windows.
     """
@@ -168,7 +168,7 @@ def _line(axis: Axis) -> tuple[Tensor, Tensor] | None:
 
 
 def _starts(places: Tensor, offsets: Tensor, known: Tensor) -> Tensor:
-    """Return where windows begin, by an element of each whose offset is known."""
+    """First elements of windows, by an element of each whose offset is known."""
     usable = (places >= 0) & known
     first = usable.long().argmax(1, keepdim=True)
     found = (places - offsets).gather(1, first)[:, 0]

@@ -71,7 +71,7 @@ class BlockProduct(Product):
         return found
 
     def notes(self) -> list[str]:
-        """Return whether sums are exact, and what they take."""
+        """Notes on exactness and width of sums."""
         kept, exact = self.guard_bits, max(self._distance(), GUARD_BITS)
         width = f"sums of {self._sum_width(kept)} bits"
         if self.is_exact:

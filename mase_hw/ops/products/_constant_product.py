@@ -138,7 +138,7 @@ def stacked(
 
 
 def is_right(call: Call) -> bool:
-    """Return whether the right operand is the constant one."""
+    """True if the right operand is the constant one."""
     return _constant(call) == "data_in_1"
 
 

@@ -71,17 +71,17 @@ class Product(ABC):
     guards = False
 
     def refusals(self) -> list[str]:
-        """Return what stands between the call and hardware, its options too."""
+        """Obstacles between the call and hardware, its options too."""
         if not self.guards and GUARD in self.call.attributes:
             return [f"{GUARD} is for sums of blocks, and these are exact: leave it out"]
         return self.problems()
 
     @abstractmethod
     def problems(self) -> list[str]:
-        """Return what stands between the call and hardware."""
+        """Obstacles between the call and hardware."""
 
     def notes(self) -> list[str]:
-        """Return what is worth knowing of its sums."""
+        """Notes on the width of its sums."""
         return []
 
     def plain(self, codes: Tensor) -> Tensor:

@@ -45,7 +45,7 @@ from mase_hw.ops.products._product import EXACT, Feed, Product
 
 
 def serves(call: Call) -> bool:
-    """Return whether an operand or the result has a real scale."""
+    """True if an operand or the result has a real scale."""
     return any(map(is_scaled, (*call.operands.values(), call.result)))
 
 

@@ -43,7 +43,7 @@ class StreamProduct:
     call: Call
 
     def problems(self) -> list[str]:
-        """Return what stands between the shapes and formats and hardware."""
+        """Obstacles between shapes and formats and hardware."""
         data, other = self._specs
         if len(data.shape) < 3 or len(data.shape) != len(other.shape):
             return [
@@ -70,7 +70,7 @@ class StreamProduct:
 
     @staticmethod
     def growing() -> list[frozenset[str]]:
-        """Return what may grow from row to row: results, or elements behind which all are zero."""
+        """Groups that may grow from row to row: results, or elements behind which all are zero."""
         return [frozenset({"data_out_0"}), frozenset({"data_in_0"})]
 
     @cached_property
@@ -128,7 +128,7 @@ class StreamProduct:
         return [axis for axis in found if self.call.result.shape[axis] > 1]
 
     def _scattered(self, axes: tuple[int, ...]) -> bool:
-        """Return whether a repeated matrix comes again after others, outside of the rows."""
+        """True if a repeated matrix comes again after others, outside of the rows."""
         other = self._specs[1]
         repeated = [other.shape[axis] == 1 for axis in self._outer(axes)]
         return repeated != sorted(repeated)

@@ -67,7 +67,7 @@ class Reduction(Operator, Ordered, Tiled):
         return {**limits, ("data_out_0", 0): 1} if self.run(call).row else limits
 
     def run(self, call: Call) -> Run:
-        """Return where the reduced elements lie."""
+        """Position of the reduced elements."""
         run = Run.find(call.operands["data_in_0"], self.dims(call))
         assert run is not None
         return run
@@ -84,7 +84,7 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing):
 
     @abstractmethod
     def divisor(self, call: Call) -> int:
-        """Return what the reduced value is divided by."""
+        """Divisor of the reduced value."""
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse sums beyond 62 bits."""

@@ -36,7 +36,7 @@ class LogSumExp(Composite):
 
 
 def log_of_exponentials(data: Tensor, dims: list[int]) -> Tensor:
-    """Return what stands for `log(sum exp(x))`, the dimensions kept with one element."""
+    """`log(sum exp(x))`, the dimensions kept with one element."""
     largest = aten.amax.default(data, dims, True)
     rest = aten.sub.Tensor(data, largest)
     return aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))

@@ -53,7 +53,7 @@ def _given(call: Call) -> tuple[list[int], int, float]:
 
 
 def variance_problems(call: Call) -> list[str]:
-    """Return what stands between a variance and hardware."""
+    """Obstacles between a variance and hardware."""
     dims, count, divisor = _given(call)
     if 0 in dims:
         return [along_batch("it reduces", "name other dimensions to reduce")]

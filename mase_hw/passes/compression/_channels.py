@@ -95,7 +95,7 @@ class Channels:
         return dict(found)
 
     def holders(self) -> dict[str, Node]:
-        """Return what keeps the channels of a root in place, by the root's name."""
+        """Nodes that keep the channels of a root in place, by the root's name."""
         held = {self.find(channel): node for channel, node in reversed(self._held.items())}
         found: dict[str, Node] = {}
         for channel, (root, _) in enumerate(self.roots):
@@ -176,7 +176,7 @@ class _Tracer:
         return self._found
 
     def _counts(self, node: Node) -> bool:
-        """Return whether a node's values are whole numbers, as positions, which no NaN reaches."""
+        """True if a node's values are whole numbers, as positions, which no NaN reaches."""
         value = self._values[node]
         real = isinstance(value, Tensor) and (
             value.is_floating_point() or value.dtype == torch.bool
@@ -225,7 +225,7 @@ class _Tracer:
             self._follow(node, result, weight.leaf if begins and weight else None)
 
     def _carried(self, node: Node, item: Node, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return what `_probe` does, and that norms carry every channel on."""
+        """Labels as `_probe` carries them; norms carry every channel on."""
         norm = isinstance(operator_for(node.target), Normalizing)
         if not norm or labels.shape != self._values[node].shape or item is not node.args[0]:
             return self._probe(node, item, labels)

@@ -391,7 +391,7 @@ class _Rounding:
             self._format = pair
 
     def scale(self, block: Tensor, importance: Tensor | None) -> Tensor:
-        """Return what stands for the scale of every row of a block.
+        """Scale of every row of a block.
 
         Args:
             block: `[results, columns]`.

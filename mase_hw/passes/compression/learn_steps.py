@@ -86,7 +86,7 @@ class LearnedStepModel(nn.Module):
         }
 
     def forward(self, *args: Tensor, **kwargs: Tensor) -> object:
-        """Return what the graph does, at the steps as they are now."""
+        """Run the graph at the steps as they are now."""
         run = _MovedRun(self.graph_model, self._numbers, self.moves)
         return self.graph_model.through(run, *args, **kwargs)
 
@@ -168,7 +168,7 @@ def _formats(mg: MaseGraph) -> Tensors:
 
 
 def _groups(mg: MaseGraph, configured: set[str]) -> dict[tuple[str, str], tuple[str, str]]:
-    """Return what stands for each tensor: those of one format for good share it."""
+    """Representative of each tensor: those of one format for good share it."""
     found = {tensor: tensor for tensor in _formats(mg)}
 
     def join(one: tuple[str, str], other: tuple[str, str]) -> None:

@@ -108,7 +108,7 @@ def _spelled_out(mg: MaseGraph) -> MaseGraph:
 
 
 def _computes(mg: MaseGraph, expected: object) -> bool:
-    """Return whether a graph runs, and gives these outputs up to rounding."""
+    """True if a graph runs, and gives these outputs up to rounding."""
     try:
         with torch.no_grad():
             return outputs_agree(mg(*mg.batch_dims.outside(mg.one_inference())), expected)

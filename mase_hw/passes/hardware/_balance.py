@@ -108,7 +108,7 @@ class Unit:
         return options.within(interval)
 
     def cost(self, lanes: Sequence[int], interval: int) -> Cost:
-        """Return what the chosen option costs."""
+        """Cost of the chosen option."""
         known = self._costs.setdefault(interval, {})
         seen = tuple([lanes[group] for group in self.groups])
         cost = known.get(seen)
@@ -224,7 +224,7 @@ class Balance:
     def _costs(
         self, group: int, places: Sequence[int], lanes: list[int], interval: int
     ) -> npt.NDArray[np.int64]:
-        """Return what some units cost at each value of a group, `[values, 3]`."""
+        """Costs of some units at each value of a group, `[values, 3]`."""
         values = self.candidates[group]
         found = np.zeros((len(values), 3), dtype=np.int64)
         for place in places:

@@ -32,7 +32,7 @@ class Copies:
             self._rows |= {node.name for node in loop.collects}
 
     def producers(self, node: Node) -> tuple[Node, ...]:
-        """Return what gives the result of a node of the hardware, layer by layer."""
+        """Producers of a node, one per reused layer."""
         return self._given.get(node.name, (self._nodes[node.name],))
 
     def edges(self, producer: Node, user: Node, operand: str, copy: int) -> list[tuple[Node, str]]:

@@ -82,7 +82,7 @@ def _chain(mg: MaseGraph, node: Node) -> set[Slot] | None:
 
 
 def _with(call: Call, name: str) -> frozenset[str] | None:
-    """Return what ends together with an operand or a result, alone where that is possible."""
+    """Tensors that end together with an operand or a result, alone where that is possible."""
     ways = [way for way in Growing.of(call.operator).growing(call) if name in way]
     return min(ways, key=len, default=None)
 
@@ -116,7 +116,7 @@ def _behind(mg: MaseGraph, node: Node, slots: set[Slot]) -> bool:
 
 
 def _is_alone(node: Node) -> bool:
-    """Return whether a result goes to one operand alone."""
+    """True if a result goes to one operand alone."""
     places = [item for user in node.users for item in user.all_input_nodes if item is node]
     uses = sum(
         producer is node
@@ -128,7 +128,7 @@ def _is_alone(node: Node) -> bool:
 
 
 def _may_end(node: Node, name: str) -> bool:
-    """Return whether rows of a stream can end: as many as their elements, one after another."""
+    """True if rows of a stream can end: as many as their elements, one after another."""
     spec = {**common(node).operands, **common(node).results}[name]
     rank, axes = len(spec.shape), stream_axes(spec)
     if rank < 3 or axes is None or axes[-1] != rank - 1 or spec.parallelism[0] != 1:

@@ -53,7 +53,7 @@ class Group:
     value: int = 1
 
     def fits(self, value: int) -> bool:
-        """Return whether every format may move so many elements of a row per beat."""
+        """True if every format may move so many elements of a row per beat."""
         return all(item.fits_lanes(value) for item in self.formats)
 
     def at_most(self, value: int) -> int:
@@ -367,7 +367,7 @@ def _unit(
     alike: dict[Hashable, Unit],
     rounds: int,
 ) -> Unit:
-    """Return what the search for the smallest interval sees of a node.
+    """Unit of the search for the smallest interval: a node's cycles and multipliers by its lanes.
 
     Args:
         mg: the graph.
@@ -536,7 +536,7 @@ def _choice(
 
 
 def _likeness(call: Call) -> Hashable:
-    """Return what the cycles and the multipliers of a call follow from, but its lanes."""
+    """Key of all that decides the cycles and multipliers of a call, but its lanes."""
     attributes = sorted(call.attributes.items())
     if not all(_is_plain(value) for _, value in attributes):
         return call.name
@@ -545,7 +545,7 @@ def _likeness(call: Call) -> Hashable:
 
 
 def _is_plain(value: object) -> bool:
-    """Return whether a value is equal to another one if both are written alike."""
+    """True if a value is equal to another one if both are written alike."""
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, bool | int | float | str | torch.dtype)

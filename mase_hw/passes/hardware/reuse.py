@@ -88,7 +88,7 @@ def _with_loops(mg: MaseGraph, loops: Sequence[UnrolledLoop]) -> Result:
 
 
 def _why(mg: MaseGraph) -> str:
-    """Return what stands between a graph and layers on the same hardware."""
+    """Reason for which a graph has no layers on the same hardware."""
     shared = [node for node in mg.nodes if len(node.users) > 1 and node.op != "get_attr"]
     for node in shared:
         cuts = _cuts(mg, node)
@@ -112,7 +112,7 @@ def _why(mg: MaseGraph) -> str:
 
 
 def _in_all(mg: MaseGraph, found: _Run, cuts: Sequence[Node], node: Node) -> bool:
-    """Return whether all layers take a result."""
+    """True if all layers take a result."""
     place = {item: number for number, item in enumerate(mg.nodes)}
     ends = cuts[found.start : found.start + found.count * found.period + 1 : found.period]
     return all(
@@ -284,7 +284,7 @@ def _cuts(mg: MaseGraph, beside: Node | None = None) -> list[Node]:
 
 
 def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -> list[_Segment]:
-    """Return what lies between cuts, as `_cuts` takes its arguments."""
+    """Segments between cuts, as `_cuts` takes its arguments."""
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     nodes = [node for node in nodes if node is not beside or node in cuts]
     place = {node: number for number, node in enumerate(nodes)}
@@ -308,7 +308,7 @@ def _may_repeat(node: Node) -> bool:
 
 
 def _vanishes(mg: MaseGraph, node: Node) -> bool:
-    """Return whether a node acts in training alone."""
+    """True if a node acts in training alone."""
     if common(node).operator is None:
         return False
     call = mg.call(node)
@@ -320,7 +320,7 @@ def _elements(mg: MaseGraph, node: Node) -> int:
 
 
 def _kind(mg: MaseGraph, begin: Node, inside: Sequence[Node], node: Node) -> list[object]:
-    """Return what decides whether a node is like another one of another segment."""
+    """Key by which nodes of different segments are compared."""
     places = {begin: -1} | {item: number for number, item in enumerate(inside)}
 
     def known(item: Node) -> Argument:

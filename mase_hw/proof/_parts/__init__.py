@@ -36,5 +36,5 @@ def parts() -> Iterator[type[Part]]:
 
 
 def part_of(cell: Cell) -> Part | None:
-    """Return what is proved of a cell as a part, if anything is."""
+    """Part that a cell is proved as, if any."""
     return next((found for cls in parts() if (found := cls.of(cell))), None)

@@ -30,7 +30,7 @@ class Part:
 
     @classmethod
     def of(cls, cell: Cell) -> Part | None:
-        """Return what is proved of a cell: the part with its parameters.
+        """Part of a cell with its parameters.
 
         None where it is another one, or more than is proved in minutes.
         """
