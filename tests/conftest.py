@@ -1,10 +1,10 @@
-"""Options of the whole suite."""
+"""Two tiers, shards of the second, and workers that share what a file sets up."""
 
-from datetime import date
+from functools import cache
 
 import pytest
 
-from tests._turns import due, is_due
+from tests._tiers import ROOT, Shard, beyond_first, distances
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -12,35 +12,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--record", action="store_true", help="write the golden files anew instead of comparing"
     )
     parser.addoption(
-        "--day",
-        help="day of the year whose share of the tests runs, or `all`; without it, the whole suite "
-        "takes today, and files or names that are given run completely",
+        "--shard", type=Shard.parse, metavar="K/N", help="the K-th of N parts of what is selected"
+    )
+    parser.addoption(
+        "--touched",
+        metavar="BASE",
+        help="tests whose imports reach a file that differs from the commit BASE, nearest first",
     )
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Choose the day once; workers are told."""
-    if config.option.day is None:
-        given = config.args_source is pytest.Config.ArgsSource.ARGS or config.option.keyword
-        config.option.day = "all" if given else str(date.today().timetuple().tm_yday)
-
-
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose the tests of a day; start with the test that takes longest of all.
-
-    That one keeps a worker busy while others run.
-    """
-    if config.option.day != "all":
-        day = int(config.option.day)
-        fast = [item.nodeid for item in items if not item.get_closest_marker("slow")]
-        chosen = due(fast, day)
-        kept = [
-            item
-            for item in items
-            if item.nodeid in chosen
-            or (item.get_closest_marker("slow") and is_due(item.nodeid, day))
-        ]
-        late = set(items) - set(kept)
-        config.hook.pytest_deselected(items=list(late))
-        items[:] = kept
+    """Keep the tests of a shard, and those that a change touches; start with what is longest."""
+    for item in beyond_first(items):
+        item.add_marker("full")
+    # One that sets up all operators keeps a worker busy while others run.
     items.sort(key=lambda item: item.path.name != "test_conformance.py")
+    selected = list(items)
+    if (shard := config.option.shard) is not None:
+        selected = [item for item in selected if shard.holds(item.nodeid)]
+    if (base := config.option.touched) is not None:
+        near = distances(base)
+        selected = [item for item in selected if item.path in near]
+        selected.sort(key=lambda item: near[item.path])
+        config.option.loadscopereorder = False
+    config.hook.pytest_deselected(items=list(set(items) - set(selected)))
+    items[:] = selected
+
+
+@cache
+def _shares_setup(path: str) -> bool:
+    return 'scope="module"' in (ROOT / path).read_text()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Give a file with fixtures of its own to one worker, and test by test what has none."""
+    if config.getoption("dist") != "load":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            path = nodeid.partition("::")[0]
+            return path if _shares_setup(path) else nodeid
+
+    return Scheduling(config, log)

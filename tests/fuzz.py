@@ -172,7 +172,7 @@ def a_command(ground: Ground, chance: random.Random) -> object:
     import typer
 
     group = typer.main.get_command(cli.build_app())
-    name = chance.choice([item for item in group.commands if item not in SLOW])  # type: ignore[attr-defined]
+    name = chance.choice([item for item in group.commands if item not in FULL])  # type: ignore[attr-defined]
     words = [name]
     for option in group.commands[name].params:  # type: ignore[attr-defined]
         if option.name == "help" or chance.random() > (
@@ -189,7 +189,7 @@ def a_command(ground: Ground, chance: random.Random) -> object:
 
 
 # They train, search or measure for minutes; the rest of them is reached by their functions.
-SLOW = {
+FULL = {
     "compress",
     "sweep",
     "search",

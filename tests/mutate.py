@@ -226,7 +226,7 @@ def failure(call: Sequence[str], copy: Path, seconds: float) -> str:
         "PYTHONPATH": str(copy), "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
     done = subprocess.run(
-        [*command, "-p", "no:xdist", "-m", "not slow"], cwd=copy, env=variables,
+        [*command, "-p", "no:xdist", "-m", "not full"], cwd=copy, env=variables,
         capture_output=True, text=True, check=False, timeout=max(seconds, 0),
     )  # fmt: skip
     # 5: no test has the name.

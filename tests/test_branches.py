@@ -113,7 +113,7 @@ DEFAULT = {(DiamondInADiamond, 1), (RankThree, 4), (TwoInputsTwoOutputs, 4)}
 def _parameters():
     for model, shapes in CASES:
         for parallelism in (1, 4):
-            marks = [] if (model, parallelism) in DEFAULT else [pytest.mark.slow]
+            marks = [] if (model, parallelism) in DEFAULT else [pytest.mark.full]
             name = f"{model.__name__}-{parallelism}"
             yield pytest.param(model, shapes, parallelism, marks=marks, id=name)
 
@@ -138,8 +138,8 @@ def test_forks_and_joins(model, shapes, parallelism, tmp_path):
 
 ADDERS = [
     {"name": "integer", "data_in_width": 8, "data_in_frac_width": 0},
-    pytest.param({"name": "minifloat_ieee"}, marks=pytest.mark.slow),
-    pytest.param({"name": "mxint"}, marks=pytest.mark.slow),
+    pytest.param({"name": "minifloat_ieee"}, marks=pytest.mark.full),
+    pytest.param({"name": "mxint"}, marks=pytest.mark.full),
 ]
 
 

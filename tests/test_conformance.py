@@ -41,7 +41,7 @@ from tests._conformance import (
 )
 
 INFERENCES = 24
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 
 
 def config(number_format: dict[str, object]) -> dict[str, object]:
@@ -167,7 +167,7 @@ def test_every_expression_computes_what_torch_does():
             torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4, msg=str(example))
 
 
-CONFIGURED = [pytest.param(name, marks=SLOW) if name != "8 bits" else name for name in CONFIGS]
+CONFIGURED = [pytest.param(name, marks=FULL) if name != "8 bits" else name for name in CONFIGS]
 
 
 @pytest.fixture(scope="module", params=CONFIGURED)
@@ -287,7 +287,7 @@ def check_cycles(request, result, parts, predicted):
 HARDWARE = [(name, 1 + 2 * (turn % 2)) for turn, name in enumerate(list(CONFIGS)[1:])]
 
 
-@SLOW
+@FULL
 @pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
 def test_fixed_point_equals_the_reference(name, parallelism, tmp_path, monkeypatch):
     graph, parts = everything_as(name)
@@ -308,7 +308,7 @@ FORMATS = [
 ]
 
 
-@SLOW
+@FULL
 @pytest.mark.parametrize(("name", "turn"), FORMATS)
 def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path, monkeypatch):
     parts, refused = parts_in(name, turn)
@@ -325,10 +325,10 @@ def test_every_operator_in_some_format(half, tmp_path, monkeypatch):
 
 
 def one_of_each_family():
-    """Return every format; those that are not the first of their family are slow."""
+    """Return every format; those that are not the first of their family are full."""
     first = {family_of(formats()[name]): name for name in reversed(number_formats())}
     return [
-        pytest.param(name, marks=[] if name in first.values() else SLOW)
+        pytest.param(name, marks=[] if name in first.values() else FULL)
         for name in number_formats()
     ]
 
@@ -338,7 +338,7 @@ def test_no_operator_claims_a_format_in_vain(name):
     assert vain_claims(name) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_claim_in_vain_is_found(monkeypatch):
     name, operator = "mxint", operators()["linear"]
     assert name in operator.formats
@@ -348,7 +348,7 @@ def test_a_claim_in_vain_is_found(monkeypatch):
     assert vain_claims(name) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", number_formats())
 def test_cycles_and_multipliers_are_the_same_for_all_constants(name):
     """Of nodes that differ only in the values of their constants a search measures one."""

@@ -202,7 +202,7 @@ def _parameters():
         *((name, 1) for name in SINGLE),
         ("attended", 3),
     ]:
-        marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.slow]
+        marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.full]
         yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
@@ -219,7 +219,7 @@ def check(project, in_turn=False):
         assert mark.high_water <= mark.depth <= max(2 * mark.high_water, 2), mark
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", IN_FORMATS)
 def test_joins_in_formats(name, tmp_path):
     model, shapes, formats = IN_FORMATS[name]
@@ -252,7 +252,7 @@ def test_without_their_queues_streams_that_cross_are_refused(tmp_path):
         emit("crossed", tmp_path / "short", parallelism=1, queues=queues)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["gate", "rotated", "coordinates"])
 def test_the_other_engine(name, tmp_path):
     project = emit(name, tmp_path, parallelism=4)

@@ -33,7 +33,7 @@ def test_the_notebook_is_made_from_the_script(name: str) -> None:
     assert any("output" in str(cell.get("outputs")) for cell in written.cells)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_the_notebook_runs(name: str, tmp_path: Path) -> None:
     made = execute(notebook(name, QUICK[name]), tmp_path)

@@ -76,20 +76,20 @@ def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return environment
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_installed_commands_answer(installed: Path, tmp_path: Path) -> None:
     for command in ("mase-hw", "emit-verilog"):
         assert "Usage" in run([str(installed / "bin" / command), "--help"], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_installed_package_lies_in_its_environment(installed: Path, tmp_path: Path) -> None:
     ask = "import mase_hw; print(mase_hw.__file__)"
     location = run([str(installed / "bin/python"), "-c", ask], tmp_path)
     assert Path(location.strip()).is_relative_to(installed)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_installed_commands_emit_simulate_and_synthesize(
     installed: Path, tmp_path: Path
 ) -> None:
@@ -110,7 +110,7 @@ def test_the_installed_commands_emit_simulate_and_synthesize(
     assert len(resources["nodes"]) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_wheel_holds_the_sources_of_the_package_alone(installed: Path) -> None:
     (package,) = installed.glob("lib/python*/site-packages/mase_hw")
     expected = relative_files(ROOT / "mase_hw")
@@ -120,7 +120,7 @@ def test_the_wheel_holds_the_sources_of_the_package_alone(installed: Path) -> No
     assert not (package.parent / "tests").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_sdist_holds_the_sources_and_the_license(distributions: Path) -> None:
     (archive,) = distributions.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:

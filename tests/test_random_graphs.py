@@ -209,7 +209,7 @@ def test_what_preflight_lets_pass_is_emitted(case, config, parallelism):
         emitted(case, config, parallelism, f"{folder}/project")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @budget(600)
 @CASES
 def test_what_preflight_lets_pass_is_emitted_of_many(case, config, parallelism):
@@ -217,7 +217,7 @@ def test_what_preflight_lets_pass_is_emitted_of_many(case, config, parallelism):
         emitted(case, config, parallelism, f"{folder}/project")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @budget(25)
 @CASES
 def test_what_preflight_lets_pass_is_bit_exact(case, config, parallelism):
@@ -228,7 +228,7 @@ def test_what_preflight_lets_pass_is_bit_exact(case, config, parallelism):
         assert report.bit_exact, report.first_mismatch or report.violations
 
 
-@pytest.mark.slow
+@pytest.mark.full
 # Seed 107 shares layers whose recurrences sum words of a memory over several inferences.
 @pytest.mark.parametrize("seed", [107, *range(500, 512)])
 def test_random_designs_are_exact_in_the_predicted_cycles(seed):

@@ -30,7 +30,7 @@ LEFT_OUT = {
     "mnist-lenet": "it fetches data and trains for minutes; `python -m tests.bench branches`",
     "mase-hw prove --": "all cells take 12 to 17 minutes; `python -m tests.bench proofs`",
 }
-# Commands that take long, of which the slow tests run all.
+# Commands that take long, of which the full tier runs all.
 HEAVY = re.compile(
     r"mase-hw (simulate|report|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
@@ -161,7 +161,7 @@ def test_the_light_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path, light=True)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("page", pages_with_steps(light=False))
 def test_all_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     printed = run_page(page, tmp_path, light=False)
@@ -257,7 +257,7 @@ def test_the_python_example(tmp_path: Path) -> None:
     assert "fixed<8,4>" in output
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_decoding_example(tmp_path: Path) -> None:
     script = block("mase_hw/ops", "python", "KeyValueCache(")
     assert run([sys.executable, "-c", script], tmp_path).splitlines()[-1] == "True 24"
@@ -272,7 +272,7 @@ def test_the_life_of_a_format(tmp_path: Path) -> None:
     assert "lanes=2, width_bits=8" in lines[-1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
     """A file and an entry point, as a distribution on the path."""
     assert len(block("mase_hw/ops", "python", "# cubic.py").splitlines()) < 30
@@ -280,7 +280,7 @@ def test_an_operator_from_another_distribution(tmp_path: Path) -> None:
     run([sys.executable, "-c", USES_CUBIC], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
     """The two files, added to a copy of the tree, are all that a new operator takes."""
     package = tmp_path / "mase_hw"
@@ -300,7 +300,7 @@ def test_an_operator_with_a_module_of_its_own(tmp_path: Path) -> None:
     run([sys.executable, "-c", USES_FMAX], tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Path) -> None:
     """Operator, cell and module lie together; what does not fit is refused before it is written."""
     folder = tmp_path / "largest"
@@ -337,7 +337,7 @@ def test_the_same_operator_and_its_module_from_another_distribution(tmp_path: Pa
     assert printed.startswith("fmax: there is no module mase_fmax for the cell"), printed
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_format_from_another_distribution(tmp_path: Path) -> None:
     """It passes the conformance tests, is trained in, and has hardware, with no other edit."""
     write_files("mase_hw/formats", tmp_path)

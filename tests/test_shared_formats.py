@@ -17,7 +17,7 @@ def _quantized(model, x, config):
 
 
 @pytest.mark.parametrize("width", [8, 16])
-@pytest.mark.parametrize("seed", [0, 2, 3, 5, 8, pytest.param(11, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, 2, 3, 5, 8, pytest.param(11, marks=pytest.mark.full)])
 def test_random_models_are_as_good_as_formats_for_each_edge(seed, width):
     network, x = random_network(seed)
     with torch.no_grad():

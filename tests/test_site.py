@@ -7,7 +7,7 @@ import pytest
 
 from tests import site
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.full
 
 
 def test_the_site_is_built_strictly(tmp_path: Path) -> None:

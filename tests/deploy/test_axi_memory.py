@@ -21,7 +21,7 @@ CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-@pytest.mark.slow
+@pytest.mark.full
 def test_results_come_into_the_memory(name: str, tmp_path: Path) -> None:
     pytest.importorskip("cocotbext.axi")
     design, bus, options = CASES[name]
@@ -42,7 +42,7 @@ def test_several_streams_have_no_place_in_a_memory(tmp_path: Path) -> None:
         BusOptions("axi-memory", 8)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("own_clock", [False, True])
 def test_weights_outside_come_through_the_bus(own_clock: bool, tmp_path: Path) -> None:
     pytest.importorskip("cocotbext.axi")

@@ -70,7 +70,7 @@ GUARD = "perceptron-32"
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name != GUARD)) for name in CASES]
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name != GUARD)) for name in CASES]
 )
 def test_results_are_equal_under_pauses(name: str, tmp_path: Path) -> None:
     design, bus, options = CASES[name]
@@ -83,7 +83,7 @@ def test_results_are_equal_under_pauses(name: str, tmp_path: Path) -> None:
         assert abs(interval - DesignSummary.load(project).interval_cycles) < 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_broken_wrapper_is_noticed(name: str, tmp_path: Path) -> None:
     file, (right, wrong), told = FAULTS[name]

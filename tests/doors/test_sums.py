@@ -76,7 +76,7 @@ def test_scaled_sums_are_one_layer(kind, tmp_path):
     assert b.compared(tmp_path) == 0
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("kind", SHAPES)
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_scales_the_sums(kind, seed, tmp_path):

@@ -99,7 +99,7 @@ def test_the_command_lists_them():
     assert set(json.loads(found.stdout)) == set(experiments())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["graph", "samplers"])
 def test_a_quick_run_repeats(tmp_path, name):
     for folder in ("first", "second"):

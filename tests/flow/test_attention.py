@@ -69,7 +69,7 @@ MODELS = {
     "causal": lambda: SelfAttention(need_weights=False, attn_mask=CAUSAL),
     "cross": CrossAttention,
 }
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 QUICK = ("encoder layer", "bert")
 
 
@@ -84,7 +84,7 @@ def randomized(model):
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=[] if name in QUICK else SLOW) for name in MODELS],
+    params=[pytest.param(name, marks=[] if name in QUICK else FULL) for name in MODELS],
 )
 def project(request, tmp_path_factory):
     torch.manual_seed(0)

@@ -13,7 +13,7 @@ PERCEPTRONS = ("mnist-sfc", "mnist-sfc-w2a2")
 IMAGES = (
     "fashion-cnv",
     "fashion-cnv-w2a2",
-    pytest.param("fashion-mobilenet", marks=pytest.mark.slow),
+    pytest.param("fashion-mobilenet", marks=pytest.mark.full),
 )
 
 
@@ -76,7 +76,7 @@ def test_classes_of_images_are_those_of_the_module(name):
     assert operators.count("round") == operators.count("mul") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PERCEPTRONS)
 def test_classes_of_the_hardware_are_those_of_the_module(name, tmp_path):
     model, pixels = network(name, 16), images(40)
@@ -88,7 +88,7 @@ def test_classes_of_the_hardware_are_those_of_the_module(name, tmp_path):
     assert torch.equal(scores.argmax(1), model(pixels).argmax(1))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_on_the_hardware(name, tmp_path):
     model, pixels = network(name, 2), images(3)

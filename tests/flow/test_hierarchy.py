@@ -81,7 +81,7 @@ def test_the_top_and_its_modules_lint_clean(project):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_resources_are_counted_under_the_users_layers(project):
     nodes = mase_hw.synthesize(project).nodes
     layers = [nodes[name] for name in nodes if name.startswith("narrow")]

@@ -146,7 +146,7 @@ def check(model, shape, folder, parallelism, **options):
 def _parameters():
     for name in CASES:
         for parallelism in PARALLELISM:
-            marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.slow]
+            marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.full]
             yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
@@ -191,7 +191,7 @@ def test_branches_hold_each_other_up(name, parallelism, tmp_path):
     check(build(), shape, tmp_path / "project", parallelism)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_late_weights_hold_branches_up(tmp_path):
     torch.manual_seed(0)
     memory = {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}
@@ -209,7 +209,7 @@ class Skip(nn.Module):
         return x + torch.relu(self.first(torch.sigmoid(x)))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_short_queue_holds_branches_up(tmp_path):
     torch.manual_seed(0)
     inputs = torch.randn(3, 4, 6, 6)
@@ -283,7 +283,7 @@ def test_any_branches(channels, branches, joined, parallelism, size):
     drawn(channels, branches, joined, parallelism, size)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @budget(25)
 @GRAPHS
 def test_any_branches_at_length(channels, branches, joined, parallelism, size):

@@ -136,9 +136,9 @@ def test_steps_that_are_alike_are_found(name):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in CASES]
 )
-@pytest.mark.parametrize("parallelism", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parallelism", [2, pytest.param(1, marks=pytest.mark.full)])
 def test_loops_are_exact_in_the_predicted_cycles(name, parallelism, tmp_path):
     graph = mase_hw.quantize(traced(CASES[name][0]()), reuse=True)
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
@@ -169,7 +169,7 @@ def test_a_direction_waits_for_the_other_in_a_queue():
         to_hardware(graph, parallelism=2, queues=dict.fromkeys(queues, 1))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", MEETING)
 def test_what_meets_a_long_loop_is_exact(name, tmp_path):
     graph = mase_hw.quantize(traced(MEETING[name](), steps=12), reuse=True)
@@ -178,7 +178,7 @@ def test_what_meets_a_long_loop_is_exact(name, tmp_path):
     check(project, samples=6, stall=0.4)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_testbench_sees_the_same(tmp_path):
     graph = mase_hw.quantize(traced(sequence(nn.LSTM)), reuse=True)
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)

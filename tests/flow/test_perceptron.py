@@ -43,7 +43,7 @@ def test_cycles_are_the_bound_and_the_prediction(project: Project, engine: str) 
     assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("parallelism", [1, 2, 4, 8, 16])
 def test_every_parallelism(parallelism: int, tmp_path: Path) -> None:
     emitted = emit(tmp_path / "out", parallelism)

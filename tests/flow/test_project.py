@@ -446,7 +446,7 @@ def run_testbench(folder: Path, blocked: Path, *arguments: str) -> subprocess.Co
     )
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_testbench_runs_without_this_package_and_finds_broken_rtl(tmp_path: Path) -> None:
     emitted = mase_hw.emit_verilog(
         quantized(6, 8, 5), output=tmp_path / "elsewhere" / "net", parallelism=2

@@ -59,7 +59,7 @@ def check(project, **options):
     return report
 
 
-@pytest.mark.parametrize("parallelism", [2, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("parallelism", [2, pytest.param(1, marks=pytest.mark.full)])
 def test_three_blocks_are_exact_in_the_predicted_cycles(graph, tmp_path, parallelism):
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=parallelism)
     report = check(project, samples=8)
@@ -132,7 +132,7 @@ def test_formats_are_the_same_in_all_layers(graph):
     assert len(set(ranges)) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("parallelism", [1, "auto"])
 def test_two_encoder_layers(tmp_path, norm_first, parallelism):
@@ -143,14 +143,14 @@ def test_two_encoder_layers(tmp_path, norm_first, parallelism):
     check(project, samples=5, stall=0.4)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_testbench_sees_the_same(graph, tmp_path):
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
     assert check(project, samples=4, engine="cocotb").as_predicted is True
     check(project, samples=4, engine="cocotb", stall=0.3)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_blocks_with_a_scale_go_round(tmp_path):
     entry = {"name": "mxint", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
     entry |= {f"{name}_block_size": 4 for name in ("data_in", "weight", "bias")}

@@ -47,7 +47,7 @@ def exact_linear(model: nn.Linear, inputs: Tensor) -> list[list[int]]:
 
 @pytest.mark.parametrize(
     "parallelism",
-    [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(4, marks=pytest.mark.slow)],
+    [pytest.param(1, marks=pytest.mark.full), 2, pytest.param(4, marks=pytest.mark.full)],
 )
 def test_the_lab_design_with_negative_stimulus(parallelism: int, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -101,13 +101,13 @@ def test_a_mask_of_padding_is_an_input(name):
     assert [node.name for node in mg.inputs] == ["input_ids", "attention_mask"]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PADDED)
 def test_a_padded_model_is_exact_in_the_cycles_that_are_predicted(name, tmp_path):
     assert_exact(captured_with_mask(name), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_exact_and_takes_the_cycles_that_are_predicted(name, tmp_path):
     assert_exact(captured(name), tmp_path)

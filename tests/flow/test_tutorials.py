@@ -21,7 +21,7 @@ def test_perceptron(tmp_path):
     assert found["interval"] == 64 * 24 / 64
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_graph(tmp_path):
     found = graph.main(tmp_path, samples=4)
     assert found["canonical nodes"] < found["captured nodes"]
@@ -31,7 +31,7 @@ def test_graph(tmp_path):
     assert (tmp_path / "bert.svg").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_software(tmp_path):
     found = software.main(tmp_path, samples=100, longest=128)
     assert found["equal"] == 1
@@ -40,7 +40,7 @@ def test_software(tmp_path):
     assert abs(found["accuracy in MXINT8"] - found["accuracy"]) < 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_pruning(tmp_path):
     found = pruning.main(tmp_path, epochs=3)
     assert found["bit-exact"] == 1
@@ -61,7 +61,7 @@ def test_mixed_precision(tmp_path):
     assert (tmp_path / "formats" / "front_0.toml").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_bert(tmp_path):
     found = bert.main(tmp_path, samples=256, epochs=1)
     assert found["4 bits, loaded"] == found["4 bits, trained"]

@@ -16,7 +16,7 @@ def make(name, **fields):
     return make_format({"name": name, **fields})
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_training_compiles_without_a_graph_break():
     # One graph for all formats: compiling each alone takes a minute.
     numbers = [cls() for cls in formats().values()]
@@ -51,7 +51,7 @@ def test_generated_code_keeps_a_short_last_block():
     compare_generated_code(make("mxint"), (3, 45), torch.float32)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("shape", [(64, 96), (3, 45), (5, 784), (7,), (33, 17, 3)])
 @pytest.mark.parametrize("name", sorted(formats()))
@@ -59,7 +59,7 @@ def test_generated_code_is_exact(name, shape, dtype):
     compare_generated_code(formats()[name](), shape, dtype)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", BLOCKS)
 def test_generated_code_is_exact_along_another_axis(name):
     compare_generated_code(make(name, axis=1), (3, 45, 17), torch.float32)

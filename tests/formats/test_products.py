@@ -17,7 +17,7 @@ from mase_hw.models.digits_mlp import DigitsMLP
 from mase_hw.models.mnist_cnn import MnistCNN
 from mase_hw.ops import operators
 
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 BIAS = {"bias_name": "fixed", "bias_width": 8}
 PRODUCTS = {
     "mxint8": {"name": "mxint", "data_in_block_size": 4},
@@ -127,8 +127,8 @@ def simulate(project, samples, *values):
     ("names", "parallelism"),
     [
         pytest.param(SHORT, 2, id="short"),
-        pytest.param(tuple(PRODUCTS), 2, id="all", marks=SLOW),
-        pytest.param(tuple(PRODUCTS), 1, id="one lane", marks=SLOW),
+        pytest.param(tuple(PRODUCTS), 2, id="all", marks=FULL),
+        pytest.param(tuple(PRODUCTS), 1, id="one lane", marks=FULL),
     ],
 )
 def test_products_in_hardware(names, parallelism, tmp_path):
@@ -218,7 +218,7 @@ class Casts(nn.Module):
     [
         pytest.param(FEW, id="few"),
         pytest.param(FINE, id="fine"),
-        pytest.param(tuple(IN_HARDWARE), id="all", marks=SLOW),
+        pytest.param(tuple(IN_HARDWARE), id="all", marks=FULL),
     ],
 )
 def test_casts_between_any_two_formats(names, tmp_path):
@@ -285,7 +285,7 @@ def layered(model, shape, entries):
     return quantize(traced, config)
 
 
-@pytest.mark.parametrize("name", ["digits-mlp", pytest.param("mnist-cnn", marks=SLOW)])
+@pytest.mark.parametrize("name", ["digits-mlp", pytest.param("mnist-cnn", marks=FULL)])
 def test_each_layer_in_its_own_format(name, tmp_path):
     model, shape, entries = MIXED[name]
     mg = layered(model, shape, entries)

@@ -214,7 +214,7 @@ def test_transformers_have_a_free_batch_with_masks_and_caches(name):
         assert any(name.endswith("layers.0.keys") for name in mg.output_names)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures_have_a_free_batch(name, attention):
@@ -224,7 +224,7 @@ def test_architectures_have_a_free_batch(name, attention):
 LINEAR = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architectures_without_rounding_are_float(name):
     model, batch = model_and_inputs(name)

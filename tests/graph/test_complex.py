@@ -111,7 +111,7 @@ def test_a_transform_over_the_batch_takes_the_whole_batch():
     torch.testing.assert_close(mg(x), fft.fft(x, dim=0).real)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["rotary", "mixed tokens", "spectrogram"])
 def test_the_hardware_is_exact(name, tmp_path):
     torch.manual_seed(0)

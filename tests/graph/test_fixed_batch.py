@@ -103,7 +103,7 @@ def test_nothing_is_said_of_the_features_of_one_vector():
     assert batch_notes(mg) == []
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_number_for_each_example_is_simulated_with_the_inputs_of_the_capture(tmp_path):
     """Beside an input that has a batch, as the time of a diffusion step, or by itself."""
     beside = Apply(lambda x, t, w: x @ w + t[:, None], torch.randn(3, 4))

@@ -264,7 +264,7 @@ def tree(tmp_path_factory):
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_of_an_operators_own_file_is_reported_as_that(tree, name):
     text, kind, line = FAULTS[name]

@@ -129,7 +129,7 @@ def test_the_module_is_left_as_it_was():
     assert nn.LSTM.forward is forward
 
 
-@pytest.mark.parametrize("kind", ["LSTM", pytest.param("GRU", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["LSTM", pytest.param("GRU", marks=pytest.mark.full)])
 def test_a_layer_is_bit_exact(kind, tmp_path):
     torch.manual_seed(0)
     model = Model(KINDS[kind](3, 2, batch_first=True)).eval()

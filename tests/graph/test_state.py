@@ -67,7 +67,7 @@ CASES = [(recipe, word) for recipe in RECIPES for word in formats()]
     ("recipe", "word"),
     [
         pytest.param(
-            *case, marks=[] if case[1] in QUICK or case[0] == "training" else pytest.mark.slow
+            *case, marks=[] if case[1] in QUICK or case[0] == "training" else pytest.mark.full
         )
         for case in CASES
     ],

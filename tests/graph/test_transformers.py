@@ -94,7 +94,7 @@ def assert_equal(found, expected):
         assert_same(left, right)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_nothing_quantized_is_the_float_module(name):
     model, inputs = model_and_inputs(name)

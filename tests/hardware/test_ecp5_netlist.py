@@ -174,7 +174,7 @@ def test_the_netlist_of_a_layer_computes_what_the_layer_does(
     assert simulated(project, tmp_path / "netlist", netlist)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path: Path) -> None:
     """2,500 words of 16 bits: three blocks of 1,024, one above the other, and what is replayed."""
     torch.manual_seed(0)
@@ -194,12 +194,12 @@ def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path: 
     assert simulated(project, tmp_path / "simulated", netlist)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_netlist_of_yosys_is_simulated_alike(project: Path, plain: str, tmp_path: Path) -> None:
     assert simulated(project, tmp_path / "netlist", json.loads(plain))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("kind", "parameter", "value"),
     [

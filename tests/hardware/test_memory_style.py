@@ -74,7 +74,7 @@ def test_a_style_that_does_not_exist_is_refused(tmp_path: Path, memory: Any, sai
         emit(tmp_path, memory)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("style", ["block", "logic"])
 def test_synthesis_puts_memories_where_the_style_says(tmp_path: Path, style: str) -> None:
     project = emit(tmp_path / "design", {"style": style})

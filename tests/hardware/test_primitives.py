@@ -160,7 +160,7 @@ endmodule
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_products_in_a_block_are_the_products(tmp_path: Path) -> None:
     cycles = 20_000
     seen = [int(line) for line in run(groups(cycles), tmp_path).split() if line.isdigit()]
@@ -169,7 +169,7 @@ def test_products_in_a_block_are_the_products(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("results", "width"), [(2, 5), (4, 4), pytest.param(2, 8, marks=pytest.mark.slow)]
+    ("results", "width"), [(2, 5), (4, 4), pytest.param(2, 8, marks=pytest.mark.full)]
 )
 def test_products_of_all_operands(results: int, width: int, tmp_path: Path) -> None:
     said = run(EXHAUSTIVE % {"results": results, "width": width}, tmp_path)
@@ -190,14 +190,14 @@ def test_a_design_for_a_device_is_simulated_without_it(project: Project) -> None
     assert report.is_right and report.elements == 72
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_block_makes_two_products_of_three(project: Project) -> None:
     """Three lanes of three results: three blocks of two, and three of one."""
     counted = synthesize(project.folder, "xcup").total
     assert counted.dsp == estimate_nodes(project.mg).total.dsp == 6
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
     """Two lanes of five results: two blocks of four, and one result in look-up tables."""
     torch.manual_seed(0)
@@ -214,7 +214,7 @@ def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
     assert counted.dsp == estimate_nodes(project.mg).total.dsp == 2
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_without_dsp_blocks_nothing_names_them(project: Project) -> None:
     assert synthesize(project.folder, "xcup", dsp=False).total.dsp == 0
 

@@ -354,7 +354,7 @@ def test_tables_show_the_figures_and_the_path(routed: RouteReport) -> None:
         assert word in text
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -396,7 +396,7 @@ def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     assert done.median.used["pins"][0] == 3
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_router_is_told_to_route_anew_what_is_late(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -431,7 +431,7 @@ def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.Monk
     assert [process.returncode for process in started] == [0, -signal.SIGKILL]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in ROUTABLE if name != "ecp5"])
 def test_every_other_family_places_and_routes(name: str, project: Path) -> None:
     try:

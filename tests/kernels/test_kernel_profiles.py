@@ -119,7 +119,7 @@ def test_a_factory_has_named_inputs_and_a_neighbour(tmp_path: Path) -> None:
     assert torch.equal(subject.call(5)(), torch.full((5, 2), 3.0))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_torch_compile_counts_breaks_and_recompilations(tmp_path: Path) -> None:
     path = tmp_path / "broken.py"
     path.write_text(FACTORY.replace("BREAK", "torch._dynamo.graph_break()"))
@@ -194,7 +194,7 @@ def test_linear_layers_are_measured_on_any_device(
         list(kernels._gpu_linear(*arguments))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_cpu_is_measured() -> None:
     found = benchmarks()["kernels"].rows(quick=True)
     rows = [row for row in found if row.what.startswith("CPU")]

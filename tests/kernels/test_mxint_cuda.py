@@ -42,7 +42,7 @@ def test_unavailable_without_a_device() -> None:
     assert torch.cuda.is_available() or cuda.unavailable() == "no CUDA device"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
 def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     library = build(cuda.SOURCE, monkeypatch, architecture)
@@ -52,14 +52,14 @@ def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> 
             assert f"mase_mxint8_cuda_{name}".encode() in content
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_hopper_kernel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
     library = build(cuda.HOPPER_SOURCE, monkeypatch, "sm_90a")
     if library is not None:
         assert b"mase_mxint8_hopper_linear" in library.read_bytes()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_every_thread_of_the_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     library = build(EMULATOR, monkeypatch, "sm_90")
     if library is None:
@@ -221,7 +221,7 @@ def test_many_rows_on_the_device() -> None:
             assert_same_numbers(found, expected.float().to(torch.bfloat16))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = [each for each in _native.CUDA_FLAGS if each not in ("-shared", "-O3")]
     monkeypatch.setattr(_native, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))

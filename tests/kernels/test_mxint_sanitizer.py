@@ -11,7 +11,7 @@ from mase_hw import _native as build
 from mase_hw.kernels.mxint import cpu
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_address_sanitizer(tmp_path: Path) -> None:
     program = tmp_path / "sanitize"
     compiler = build.cpp_compiler()

@@ -29,7 +29,7 @@ def test_interpreter_runs_every_implementation_test() -> None:
     assert passed >= 30, result.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("capability", [80, 90])
 def test_kernels_compile_for_gpus(capability: int, tmp_path: Path) -> None:
     if not INSTALLED:

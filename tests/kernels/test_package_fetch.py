@@ -120,7 +120,7 @@ def test_a_hub_that_does_not_answer_is_not_waited_for(monkeypatch, capfd) -> Non
     assert "etry" not in "".join(capfd.readouterr())
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "parameters"), [("minilm", 22_713_216), ("smollm2-135m", 134_515_008)]
 )

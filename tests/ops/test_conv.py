@@ -270,7 +270,7 @@ def _networks():
         ("signals", SIGNALS, (4, 3, 12)),
     ]:
         for parallelism in (1, 2, 3, 4):
-            marks = [] if (name, parallelism) == ("signals", 2) else [pytest.mark.slow]
+            marks = [] if (name, parallelism) == ("signals", 2) else [pytest.mark.full]
             yield pytest.param(module, shape, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
@@ -289,7 +289,7 @@ UNROLLED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
     """Padded, whole, pointwise on a narrow stream, and in groups."""
     torch.manual_seed(0)
@@ -302,7 +302,7 @@ def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
     assert work["conv2d_6"][1] == 4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_dimensional_and_transposed_windows_unroll(tmp_path):
     table = {
         "default": 1,

@@ -108,7 +108,7 @@ def oracle_float(name, number, result, finite) -> list[int]:
     ("operand", "result"),
     [
         ({"name": "fp8_e4m3"}, {"name": "fp8_e4m3"}),
-        pytest.param({"name": "fp8_e5m2"}, {"name": "fp8_e5m2"}, marks=pytest.mark.slow),
+        pytest.param({"name": "fp8_e5m2"}, {"name": "fp8_e5m2"}, marks=pytest.mark.full),
         ({"name": "fp4_e2m1"}, {"name": "minifloat_denorm", "width": 10, "exponent_width": 5}),
         ({"name": "log", "width": 5}, {"name": "fp6_e3m2"}),
     ],

@@ -27,7 +27,7 @@ class Logit(Unary):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_new_function_needs_no_edit(tmp_path: Path) -> None:
     (tmp_path / "logit.py").write_text(SOURCE)
     metadata = tmp_path / "logit-1.0.dist-info"

@@ -115,7 +115,7 @@ class _Attention(torch.nn.Module):
         return torch.softmax(self.query(x) @ self.key(x).T / 2, -1) @ x
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_sequences_without_a_batch_meet_each_other(tmp_path):
     torch.manual_seed(0)
     model, tokens = _Attention(), torch.randn(5, 6)

@@ -38,7 +38,7 @@ from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, Case, cell_case,
 EXACT = Precise(400)
 MP = EXACT.context
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
-SLOW = pytest.mark.slow
+FULL = pytest.mark.full
 
 
 def _phi(x):
@@ -289,7 +289,7 @@ def test_wide_operands_are_within_one_step_and_a_part_of_the_value(name, width):
         assert float(far.max()) <= 1, (operand, result, codes[far.argmax()])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("width", [14, 15, 16])
 @pytest.mark.parametrize("name", NAMES)
 def test_all_wide_operands_are_within_one_step(name, width):

@@ -240,7 +240,7 @@ OPERATORS = {
 EXACT = [name for name in (*BLOCKS, *SCALARS) if name not in WIDE]
 OFTEN = ("mxint8 narrow", "block_minifloat narrow", "fp8_e4m3", "mxint8")
 CASES = [
-    pytest.param(*case, marks=[] if case[1] in OFTEN else pytest.mark.slow)
+    pytest.param(*case, marks=[] if case[1] in OFTEN else pytest.mark.full)
     for case in (
         *product(OPERATORS, EXACT),
         *product(("max_pool2d", "amax", "flatten"), WIDE),
@@ -383,7 +383,7 @@ NETS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", NETS)
 def test_modules_equal_the_reference_under_stalls(name, tmp_path):
     """Pools, a sum of two streams, what is joined, and a layer behind it."""
@@ -500,7 +500,7 @@ def test_an_encoder_layer_has_hardware_in_blocks():
         assert (values - model(ids)).abs().max() < 0.1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_an_encoder_layer_in_blocks_equals_its_reference(tmp_path):
     _, _, mg = encoder()
     project = mase_hw.emit_verilog(mg, output=tmp_path / "encoder", parallelism=2)

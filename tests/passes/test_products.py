@@ -176,7 +176,7 @@ def test_a_constant_with_a_matrix_for_each_head_is_a_layer_for_each(shape):
 EXPERT = {"name": "mxint", "data_in_width": 6, "weight_width": 4, "weight_block_size": 8}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_products_of_experts_are_configured_as_linear_layers():
     model, inputs = model_and_inputs("MixtralForCausalLM")
     mg = canonicalize(trace(model, inputs))

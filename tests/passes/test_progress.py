@@ -102,7 +102,7 @@ few = pytest.mark.parametrize(
         "residual",
         "centred",
         *(
-            pytest.param(f"residual {name}", marks=pytest.mark.slow)
+            pytest.param(f"residual {name}", marks=pytest.mark.full)
             for name in ("mxint", "minifloat", "scaled")
         ),
     ],
@@ -218,7 +218,7 @@ def test_what_is_refused_hangs(quantized, model, tmp_path):
             assert hangs(mg, {name: bound - 1}, tmp_path / f"{name}-short")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @given(data=st.data(), model=st.sampled_from(list(CASES)))
 @settings(max_examples=16, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_depths_around_the_least(quantized, tmp_path_factory, data, model):

@@ -115,7 +115,7 @@ def test_ranges_that_held_out_samples_exceed_are_widened_alone() -> None:
         fit_formats(graph, data=[inputs], held_out=[9 * inputs], min_sqnr=35.0, formats=["fixed"])
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_same_seed_finds_the_same() -> None:
     first, second = (
         fit_formats(perceptron(), min_sqnr=25, seed=5, formats=["fixed"]) for _ in range(2)
@@ -364,7 +364,7 @@ def test_truths_beside_real_outputs_leave_the_bound_to_those() -> None:
     assert {item.sqnr_db is None for item in found.result.outputs.values()} == {True, False}
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_best_agreement_within_a_budget() -> None:
     tight, loose = (fit_formats(perceptron(), max_lut=lut, formats=["fixed"]) for lut in (420, 600))
     assert tight.result.sqnr_db <= loose.result.sqnr_db
@@ -470,7 +470,7 @@ def test_configurations_hold_what_is_chosen() -> None:
         assert found == item.options[-1].number_format
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
     graph = perceptron()
     asked = {"default": "auto", "target_interval": 40}
@@ -489,7 +489,7 @@ def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
         fit_formats(graph, min_sqnr=25, parallelism={"default": "auto", "max_dsp": 3})
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     mg, interval = observed(block()), 64
     table = {"default": 1}
@@ -512,7 +512,7 @@ def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     assert project.design.interval_cycles <= interval
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_training_brings_cheaper_formats_back() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 3))

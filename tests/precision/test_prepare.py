@@ -50,7 +50,7 @@ def test_the_float_model_stays_the_same_function(name: str) -> None:
         torch.testing.assert_close(changed(x), base(x), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_scaled_channels_make_cheaper_formats_do(tmp_path: Path) -> None:
     graph = outliers()
     plain = fit_formats(graph, min_sqnr=30, formats=["fixed"], prepare=False)
@@ -71,7 +71,7 @@ def test_scaled_channels_make_cheaper_formats_do(tmp_path: Path) -> None:
         assert torch.equal(loaded(x), found.graph(x))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_prepared_designs_are_exact(tmp_path: Path) -> None:
     graph = outliers()
     found = fit_formats(graph, min_sqnr=25, formats=["fixed", "scaled_integer"])

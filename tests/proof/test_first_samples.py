@@ -54,7 +54,7 @@ def test_a_register_that_keeps_its_state_is_found(fault):
     assert found[claim].fault[0].startswith("cycle 0: rst=1")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_sum_that_is_not_begun_anew_is_found():
     """Handshakes show nothing of it: only what is computed does."""
     wrong = [("mase_argmax", "(part_first || part.value >", "(part.value >")]
@@ -71,7 +71,7 @@ PROVED = (
 )  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", PROVED)
 def test_a_cell_begins_anew_in_any_state(name):
     (cls,) = (item for item in cells() if item.__name__ == name)

@@ -156,7 +156,7 @@ SLOW_PROVED = [
 
 @pytest.mark.parametrize(
     "part",
-    [*PROVED, *(pytest.param(part, marks=pytest.mark.slow) for part in SLOW_PROVED)],
+    [*PROVED, *(pytest.param(part, marks=pytest.mark.full) for part in SLOW_PROVED)],
     ids=str,
 )
 def test_a_part_is_proved_whole(part):
@@ -170,7 +170,7 @@ def test_a_part_is_proved_whole(part):
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(name, marks=pytest.mark.slow) if name in SLOW_BROKEN else name
+        pytest.param(name, marks=pytest.mark.full) if name in SLOW_BROKEN else name
         for name in BROKEN
     ],
 )

@@ -125,7 +125,7 @@ BROKEN = {
 
 @pytest.mark.parametrize(
     "fault",
-    [pytest.param(name, marks=[pytest.mark.slow] * (n > 2)) for n, name in enumerate(BROKEN)],
+    [pytest.param(name, marks=[pytest.mark.full] * (n > 2)) for n, name in enumerate(BROKEN)],
 )
 def test_a_queue_that_is_broken_on_purpose_fails(fault):
     breach, *changes = BROKEN[fault]
@@ -136,7 +136,7 @@ def test_a_queue_that_is_broken_on_purpose_fails(fault):
     assert len(fault) == rows[breach].verdict.depth
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_row_that_is_cut_in_the_wrong_place_fails():
     cell = subjects(Crop)[0]
     assert failed(verdicts(cell)) == set()
@@ -144,7 +144,7 @@ def test_a_row_that_is_cut_in_the_wrong_place_fails():
     assert "right data" in failed(verdicts(cell, wrong))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_block_that_is_replayed_too_often_fails():
     cell = StreamReplay(Port((StreamField("", 1, 1),), 2), 2, 2)
     wrong = [("mase_stream_replay", ".COUNT(REPEATS)", ".COUNT(REPEATS + 1)")]
@@ -249,7 +249,7 @@ SAID_INSIDE = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("fault", SAID_INSIDE)
 def test_what_a_module_counts_of_itself_is_proved_and_fails(fault):
     cell, change, claim = SAID_INSIDE[fault]
@@ -263,7 +263,7 @@ def test_what_a_module_counts_of_itself_is_proved_and_fails(fault):
     assert any(name.endswith(claim) for name in failed(rows))
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_constants_ahead_of_the_results_are_no_fault():
     """As many as there are sums under way: the counts of the environment are wide enough."""
     rows = verdicts(subjects(MultiplyAccumulate)[0], limit_seconds=20)
@@ -271,7 +271,7 @@ def test_constants_ahead_of_the_results_are_no_fault():
     assert rows["not invented"].verdict.status == "proved"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_replay_keeps_the_bound_of_its_motion_while_nobody_takes():
     """The third block waits until the first was sent: for so long a consumer may wait."""
     rows = verdicts(subjects(StreamReplay)[0], limit_seconds=10)
@@ -299,14 +299,14 @@ def test_a_bound_of_time_is_measured_in_a_full_cell():
     assert [proof.inputs[0].wait for proof in proofs] == [1, 1, 1]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("cls", [Softmax, RowNorm])
 def test_rows_are_neither_invented_nor_late_as_far_as_the_search_comes(cls):
     rows = verdicts(subjects(cls)[0], limit_seconds=2)
     assert failed(rows) == set()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["Cat", "Reorder", "SlidingWindow"])
 def test_nothing_is_claimed_that_fails(name):
     """Memories that begin after a reset, and what is awaited, are in the bounds of time."""

@@ -169,7 +169,7 @@ def test_what_is_broken_on_purpose_is_not_proved(alone, fault):
     assert verdicts(cell, {module: text.replace(old, new)})["right data"] != "proved"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_joined_streams_show_is_proved(alone):
     assert verdicts(subjects(Cat)[1])["right data"] == "proved"
 

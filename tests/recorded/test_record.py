@@ -34,13 +34,13 @@ def test_a_small_design_computes_what_it_did(name: str) -> None:
     hold(name, *record.WITHOUT_AREA)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(designs.NETWORKS))
 def test_a_registered_network_computes_what_it_did(name: str) -> None:
     hold(name, *record.WITHOUT_AREA)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", designs.names())
 def test_a_design_costs_what_it_did(name: str) -> None:
     hold(name, "area")

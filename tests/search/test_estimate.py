@@ -225,7 +225,7 @@ def test_an_estimate_takes_less_than_a_second():
     assert time.perf_counter() - start < 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(("width", "parallelism"), [(8, 1), (8, 4), (4, 2)])
 def test_the_estimate_is_near_synthesis(tmp_path, width, parallelism):
     mg = graph(width)

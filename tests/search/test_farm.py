@@ -20,7 +20,7 @@ def test_dask_is_optional(tmp_path, monkeypatch):
         run(tmp_path, dask="tcp://127.0.0.1:9")
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_two_dask_workers_share_a_study(tmp_path):
     from distributed import LocalCluster
 

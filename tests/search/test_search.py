@@ -252,7 +252,7 @@ def test_a_locked_storage_is_refused(tmp_path):
     assert run(tmp_path, {"trials": 4}).trials == 4
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_killing_a_worker_loses_no_finished_trial(tmp_path):
     before = {}
     killed = []
@@ -322,7 +322,7 @@ def _workers(folder):
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="processes are listed in /proc")
 def test_workers_end_when_the_main_process_is_killed(tmp_path):
     shared = tmp_path / "shared"

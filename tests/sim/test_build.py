@@ -79,7 +79,7 @@ def test_wheel_has_a_version() -> None:
     assert (found.root / "include" / "verilated.h").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_one_process_builds_and_the_others_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +138,7 @@ def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.Mo
     assert build.build_model(project, summary).executable("native").is_file()
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_headers_are_compiled_ahead_from_the_fifth_build_on(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +206,7 @@ def test_emitted_testbench_refuses_a_folder_that_make_cannot_take(tmp_path: Path
     assert f"make cannot build in a folder with '#' in its path: {folder}" in ended.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_emitted_testbench_runs_without_this_package(project: Path, tmp_path: Path) -> None:
     """`run.py` passes on the sound design, and fails on a wrong weight."""
     summary = DesignSummary.load(project)

@@ -77,7 +77,7 @@ def test_a_wrong_gate_is_noticed(made: Made) -> None:
         count_energy(project.folder, wrong)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_what_has_no_energy_is_said(made: Made) -> None:
     project, gates = made
     with pytest.raises(SimulationError, match="samples is 17; allowed: 1 to 16"):
@@ -89,7 +89,7 @@ def test_what_has_no_energy_is_said(made: Made) -> None:
         count_energy(project.folder, few)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_the_command_prints_both(made: Made, tmp_path: Path, monkeypatch, capsys) -> None:
     project, gates = made
     options = ("synth", str(project.folder), "--liberty", str(LIBRARY))
@@ -109,7 +109,7 @@ def test_the_command_prints_both(made: Made, tmp_path: Path, monkeypatch, capsys
         assert told in capsys.readouterr().err
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_library_without_gates_is_said(made: Made, tmp_path: Path) -> None:
     project, _ = made
     path = tmp_path / "none.lib"

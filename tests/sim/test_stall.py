@@ -34,7 +34,7 @@ def shrunk(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("engine", "stall"), [("native", 0.3), pytest.param("cocotb", 0.0, marks=pytest.mark.slow)]
+    ("engine", "stall"), [("native", 0.3), pytest.param("cocotb", 0.0, marks=pytest.mark.full)]
 )
 def test_a_stall_names_the_queue_and_its_ends(shrunk, engine, stall):
     with pytest.raises(SimulationError) as error:

@@ -207,7 +207,7 @@ def _held_to_all_beats(mg: MaseGraph, parallelism: int | str) -> None:
     assert verify_progress_analysis_pass(hardware)[1]["sampled"] is False
 
 
-@pytest.mark.parametrize("samples", [16, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("samples", [16, pytest.param(100, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_queues_of_registered_networks(
     name: str, samples: int, sampled_times: Callable[[int], None]
@@ -216,7 +216,7 @@ def test_queues_of_registered_networks(
     _held_to_all_beats(_registered(name), 4 if samples == 16 else "auto")
 
 
-@pytest.mark.parametrize("samples", [2, pytest.param(16, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("samples", [2, pytest.param(16, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", CASES)
 def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int], None]) -> None:
     sampled_times(samples)
@@ -224,7 +224,7 @@ def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int],
 
 
 @pytest.mark.parametrize(
-    "size", [32, 64, *(pytest.param(n, marks=pytest.mark.slow) for n in (48, 96))]
+    "size", [32, 64, *(pytest.param(n, marks=pytest.mark.full) for n in (48, 96))]
 )
 def test_queues_of_residual_networks_of_any_size(
     size: int, sampled_times: Callable[[int], None]
@@ -236,7 +236,7 @@ def test_queues_of_residual_networks_of_any_size(
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 3, 21, *(pytest.param(n, marks=pytest.mark.slow) for n in range(22, 60))]
+    "seed", [0, 3, 21, *(pytest.param(n, marks=pytest.mark.full) for n in range(22, 60))]
 )
 def test_queues_of_random_designs(seed: int, sampled_times: Callable[[int], None]) -> None:
     drawn = graph(seed)

@@ -28,7 +28,7 @@ def test_losses_of_torch_are_those_of_the_results(case):
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in HEADS]
+    "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.full) for name in HEADS]
 )
 def test_losses_of_transformers_are_those_of_the_results(name):
     assert loss_error(HEAD_CASES[name]) <= 1e-5

@@ -50,7 +50,7 @@ def test_additions_are_examples_of_the_pages(addition) -> None:
             assert text.count(old) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_additions_edit_no_file_but_their_own() -> None:
     rows = list(edited_files(PACKAGE))
     assert [row.met for row in rows] == [True] * 5 + [False]
@@ -154,7 +154,7 @@ def test_small_models_are_told_apart_and_run_side_by_side():
     assert reason_against(model, inputs, checks="preflight") == ""
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_small_models_have_hardware():
     left = {
         name: reason
@@ -168,7 +168,7 @@ def test_a_layer_is_emitted():
     assert reason_against(nn.Linear(3, 2), [torch.randn(2, 3)]) == ""
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
@@ -183,7 +183,7 @@ def test_an_architecture_without_hardware_has_a_row_with_the_cause(name, cause):
     assert row.measured.startswith("refused: ") and cause in row.measured
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("name", list(ARCHITECTURES))
 def test_an_architecture_is_exact_or_refused(name):
     pytest.importorskip("transformers")
@@ -201,7 +201,7 @@ def test_a_crash_of_one_architecture_is_its_row_alone(monkeypatch):
     assert all(row.met is False for row in rows)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_classifier_is_as_accurate_as_with_float_functions():
     pytest.importorskip("transformers")
     rows = list(Transformers().only(["vit-mnist-accuracy"]).rows())
@@ -209,7 +209,7 @@ def test_a_classifier_is_as_accurate_as_with_float_functions():
     assert all(row.met for row in rows), rows
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_blocks_of_published_lanes_keep_their_interval_and_latency():
     pytest.importorskip("transformers")
     module, inputs = deit_tiny(2)()

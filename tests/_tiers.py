@@ -1,0 +1,143 @@
+"""Which tests of the full tier run: shards, and what the imports of a file reach."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+# Folders of the package that lie at the top of a checkout.
+OUTSIDE = ("sim", "kernels", "rtl", "templates")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several parts of equal size; every test is in one of them.
+
+    Attributes:
+        number: counted from 1.
+        count: how many parts there are.
+    """
+
+    number: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `K/N`.
+
+        Raises:
+            argparse.ArgumentTypeError: unless 1 <= K <= N.
+        """
+        match = re.fullmatch(r"(\d{1,4})/(\d{1,4})", text, re.ASCII)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise argparse.ArgumentTypeError(f"{text!r} is no K/N with 1 <= K <= N, such as 1/12")
+        return cls(int(match[1]), int(match[2]))
+
+    def holds(self, name: str) -> bool:
+        """Return whether a test's node id belongs to the shard."""
+        return crc32(name.encode()) % self.count == self.number - 1
+
+
+def beyond_first(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Yield the items of the full tier whose test has the marker `first`.
+
+    Its arguments are how many items of a test the first tier has, or their ids.
+    """
+    counts: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("first")
+        if marker is not None:
+            test, _, name = item.nodeid.partition("[")
+            counts[test] += 1
+            count = next((arg for arg in marker.args if isinstance(arg, int)), 0)
+            if counts[test] > count and name[:-1] not in marker.args:
+                yield item
+
+
+@cache
+def distances(base: str) -> dict[Path, int]:
+    """Return the number of imports from each test file to the nearest file that changed.
+
+    Args:
+        base: the commit that the working tree is compared with.
+
+    Raises:
+        pytest.UsageError: where git has no such commit.
+    """
+    users: dict[Path, set[Path]] = {}
+    for path in _sources():
+        for other in _imported(path):
+            users.setdefault(other, set()).add(path)
+    edge = set(_changed(base))
+    lengths = dict.fromkeys(edge, 0)
+    while edge:
+        edge = {user for path in edge for user in users.get(path, ())} - lengths.keys()
+        lengths |= dict.fromkeys(edge, max(lengths.values()) + 1)
+    return {path: count for path, count in lengths.items() if path.name.startswith("test_")}
+
+
+def _changed(base: str) -> Iterator[Path]:
+    """Yield the Python files that changed, and those that name a changed module or template."""
+    changed = ["diff", "--name-only", base, "--"]
+    for command in (changed, ["ls-files", "--others", "--exclude-standard"]):
+        done = subprocess.run(
+            ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise pytest.UsageError(f"--touched {base}: {done.stderr.strip()}")
+        for name in done.stdout.splitlines():
+            path = ROOT / name
+            if path.suffix == ".py":
+                yield path
+            elif path.suffix != ".md" and path.parent != ROOT:
+                word = re.compile(rf"\b{re.escape(path.stem)}\b")
+                yield from (source for source in _sources() if word.search(_text(source)))
+
+
+@cache
+def _sources() -> list[Path]:
+    folders = ("mase_hw", *OUTSIDE, "tests")
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+@cache
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+def _imported(path: Path) -> Iterator[Path]:
+    """Yield the files that a file imports.
+
+    A package stands for all files of its folder, which registries walk; `mase_hw` itself does not.
+    """
+    if path.name == "__init__.py" and path != ROOT / "mase_hw" / "__init__.py":
+        yield from (item for item in path.parent.glob("*.py") if item != path)
+        yield from path.parent.glob("*/__init__.py")
+    for node in ast.walk(ast.parse(_text(path))):
+        if isinstance(node, ast.Import):
+            names: Iterable[str] = [item.name for item in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+        else:
+            continue
+        yield from (found for name in names if (found := _file(name)) and found != path)
+
+
+def _file(module: str) -> Path | None:
+    parts = module.split(".")
+    if parts[0] == "mase_hw" and parts[1:2] and parts[1] in OUTSIDE:
+        parts = parts[1:]
+    place = ROOT.joinpath(*parts)
+    files = (place / "__init__.py", place.with_suffix(".py"))
+    return next((file for file in files if file.is_file()), None)
