@@ -254,7 +254,8 @@ inline bool fits_mma(const LinearProblem<std::uint16_t>& problem) {
 }
 
 // Calls run(TileType) with the tile that fits the problem; batch is at most kMaxLinearBatch. Many
-// CTAs fill the chip with four warps each, or with more outputs each; few need more warps.
+// outputs fill the chip with CTAs of four warps, or with more outputs each where rows are short or
+// of many values; few outputs need more warps.
 template <class Run>
 auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, int multiprocessors,
                    const Run& run) {
@@ -262,12 +263,15 @@ auto with_mma_tile(const LinearProblem<std::uint16_t>& problem, int multiprocess
   const bool whole = weight.block == 32 && weight.columns % 256 == 0 &&
                      joint_address(weight.exponents) % 8 == 0;
   if (!whole) return run(TileType<MmaTile<1, 2, 2, false>>{});
-  const bool many = weight.rows >= std::int64_t{48} * multiprocessors;
+  const auto at_least = [&](std::int64_t rows) { return weight.rows >= rows * multiprocessors; };
   if (problem.batch <= 8) {
-    return many ? run(TileType<MmaTile<1, 1, 4, true, 4>>{})
-                : run(TileType<MmaTile<1, 1, 4, true, 8>>{});
+    if (!at_least(48)) return run(TileType<MmaTile<1, 1, 2, true, 16>>{});
+    return weight.columns < 8192 ? run(TileType<MmaTile<2, 1, 2, true, 4>>{})
+                                 : run(TileType<MmaTile<1, 1, 4, true, 4>>{});
   }
-  return many ? run(TileType<MmaTile<2, 2, 2, true>>{}) : run(TileType<MmaTile<1, 2, 2, true>>{});
+  if (at_least(96)) return run(TileType<MmaTile<4, 2, 2, true, 4>>{});
+  return at_least(48) ? run(TileType<MmaTile<2, 2, 2, true>>{})
+                      : run(TileType<MmaTile<1, 2, 2, true>>{});
 }
 
 }  // namespace mase::mxint8
