@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 # No contraction: a fused multiply-add appears where the source says so and nowhere else.
 CPP_FLAGS = (
-    *("-std=c++17", "-O3", "-march=native", "-ffp-contract=off"),
+    *("-std=c++17", "-O3", "-ffp-contract=off"),
     *("-fopenmp", "-fPIC", "-shared"),
 )
 CUDA_FLAGS = ("-std=c++17", "-O3", "--expt-relaxed-constexpr", "-shared", "-Xcompiler", "-fPIC")
@@ -48,7 +48,7 @@ def cute_include() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def build_cpp(source: Path, flags: Sequence[str] = CPP_FLAGS) -> Path:
+def build_cpp(source: Path, flags: Sequence[str] = CPP_FLAGS, headers: Sequence[Path] = ()) -> Path:
     """Return the shared library compiled from `source`, building it when the cache has none.
 
     The cache key covers the source, the flags, and the compiler with the instruction set that it
@@ -61,7 +61,7 @@ def build_cpp(source: Path, flags: Sequence[str] = CPP_FLAGS) -> Path:
     if tool is None:
         raise ToolError("no C++ compiler was found; install g++ or set CXX")
     identity = _output([tool, "-march=native", "-dM", "-E", "-x", "c++", os.devnull])
-    return _build(source, (), [tool, *flags], identity)
+    return _build(source, headers, [tool, *flags], identity)
 
 
 def build_cuda(source: Path, headers: Sequence[Path], architecture: str) -> Path:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,6 +16,7 @@ from mase_hw.errors import ToolError
 from mase_hw.kernels.mxint._checks import block_count
 
 SOURCE = Path(__file__).with_name("cpu.cpp")
+HEADERS = (SOURCE.with_name("cpu_lanes.h"),)
 # Up to here a layer is bound by reading its weight, which the fused kernel reads as one byte an
 # element; with more rows, decoding once before torch's own matrix product is faster.
 MAX_FUSED_ROWS = 64
@@ -42,11 +45,8 @@ def quantize(values: Tensor, block: int) -> tuple[Tensor, Tensor]:
     blocks = block_count(columns, block)
     codes = torch.empty(values.shape, dtype=torch.int8)
     exponents = torch.empty((*values.shape[:-1], blocks), dtype=torch.uint8)
-    function = _library()[f"mase_mxint8_quantize_{_suffix(values.dtype)}"]
-    function(
-        *_pointers(values, codes, exponents),
-        *_integers(_rows(values), columns, block),
-        _threads(values.numel()),
+    _call(
+        "quantize", codes, values.dtype, (values, codes, exponents), (_rows(values), columns, block)
     )
     return codes, exponents
 
@@ -65,12 +65,8 @@ def dequantize(
     """
     codes, exponents = codes.contiguous(), exponents.contiguous()
     result = torch.empty(codes.shape, dtype=dtype) if out is None else out
-    function = _library()[f"mase_mxint8_dequantize_{_suffix(dtype)}"]
-    function(
-        *_pointers(codes, exponents, result),
-        *_integers(_rows(codes), codes.shape[-1], block),
-        _threads(codes.numel()),
-    )
+    sizes = (_rows(codes), codes.shape[-1], block)
+    _call("dequantize", codes, dtype, (codes, exponents, result), sizes)
     return result
 
 
@@ -79,17 +75,14 @@ def linear(
 ) -> Tensor:
     """Return the weight-only linear layer; see `reference.linear`."""
     values = values.detach()
-    if values.dtype != torch.float32 or _rows(values) > MAX_FUSED_ROWS:
+    if _rows(values) > MAX_FUSED_ROWS:
         weight = dequantize(codes, exponents, block, values.dtype)
         return torch.nn.functional.linear(values, weight, bias)
     values, codes, exponents = values.contiguous(), codes.contiguous(), exponents.contiguous()
     bias = None if bias is None else bias.detach().contiguous()
-    result = torch.empty((*values.shape[:-1], codes.shape[0]))
-    _library().mase_mxint8_linear_float32(
-        *_pointers(values, codes, exponents, bias, result),
-        *_integers(_rows(values), *codes.shape, block),
-        _threads(codes.numel()),
-    )
+    result = torch.empty((*values.shape[:-1], codes.shape[0]), dtype=values.dtype)
+    tensors = (values, codes, exponents, bias, result)
+    _call("linear", codes, values.dtype, tensors, (_rows(values), *codes.shape, block))
     return result
 
 
@@ -99,36 +92,38 @@ def linear_both(
     """Return the linear layer with both operands in MXINT8; see `reference.linear_both`."""
     value_codes, value_exponents = quantize(values, block)
     codes, exponents = codes.contiguous(), exponents.contiguous()
-    bias = None if bias is None else bias.detach().float().contiguous()
-    result = torch.empty((*values.shape[:-1], codes.shape[0]))
-    _library().mase_mxint8_linear_both_float32(
-        *_pointers(value_codes, value_exponents, codes, exponents, bias, result),
-        *_integers(_rows(values), *codes.shape, block),
-        _threads(codes.numel()),
-    )
-    return result.to(values.dtype)
+    bias = None if bias is None else bias.detach().contiguous()
+    result = torch.empty((*values.shape[:-1], codes.shape[0]), dtype=values.dtype)
+    tensors = (value_codes, value_exponents, codes, exponents, bias, result)
+    _call("linear_both", codes, values.dtype, tensors, (_rows(values), *codes.shape, block))
+    return result
+
+
+def _call(
+    name: str,
+    codes: Tensor,
+    dtype: torch.dtype,
+    tensors: Sequence[Tensor | None],
+    sizes: Sequence[int],
+) -> None:
+    """Run a kernel on floats of `dtype`, with threads when `codes` are many."""
+    pointers = [None if tensor is None else tensor.data_ptr() for tensor in tensors]
+    threads = torch.get_num_threads() if codes.numel() >= MIN_PARALLEL_ELEMENTS else 1
+    _kernel(name, len(pointers), len(sizes))(*pointers, *sizes, dtype == torch.bfloat16, threads)
+
+
+@cache
+def _kernel(name: str, tensors: int, sizes: int) -> Any:
+    function = _library()[f"mase_mxint8_{name}"]
+    integers = [ctypes.c_int64] * sizes + [ctypes.c_int] * 2
+    function.argtypes = [ctypes.c_void_p] * tensors + integers
+    return function
 
 
 @cache
 def _library() -> ctypes.CDLL:
-    return load_library(build_cpp(SOURCE))
-
-
-def _suffix(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return load_library(build_cpp(SOURCE, headers=HEADERS))
 
 
 def _rows(values: Tensor) -> int:
-    return int(torch.Size(values.shape[:-1]).numel())
-
-
-def _pointers(*tensors: Tensor | None) -> list[ctypes.c_void_p]:
-    return [ctypes.c_void_p(None if each is None else each.data_ptr()) for each in tensors]
-
-
-def _integers(*values: int) -> list[ctypes.c_int64]:
-    return [ctypes.c_int64(value) for value in values]
-
-
-def _threads(elements: int) -> ctypes.c_int:
-    return ctypes.c_int(torch.get_num_threads() if elements >= MIN_PARALLEL_ELEMENTS else 1)
+    return int(values.shape[:-1].numel())

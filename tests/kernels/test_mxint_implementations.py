@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from mxint_data import KINDS, assert_same_bits, values_of_kind
 from torch import Tensor
 
-from mase_hw.kernels.mxint import Implementation, implementations, reference, selected
+from mase_hw.kernels.mxint import Implementation, cpu, implementations, reference, selected
 
 AVAILABLE = [each for each in implementations() if not each.reason and each.name != "reference"]
 SHAPES = ((1, 1, 1), (1, 32, 32), (3, 77, 32), (4, 96, 32), (5, 64, 16), (2, 100, 7), (3, 33, 100))
 DTYPES = (torch.float32, torch.bfloat16)
+LINEAR = ("linear", "linear_both")
 
 
 def on_device(implementation: Implementation, *tensors: Tensor | None) -> list[Any]:
@@ -99,7 +100,7 @@ def test_empty(implementation: Implementation, shape: tuple[int, ...]) -> None:
     assert back.shape == shape
 
 
-@pytest.mark.parametrize("operation", ["linear", "linear_both"])
+@pytest.mark.parametrize("operation", LINEAR)
 @pytest.mark.parametrize("sizes", [(0, 32, 3), (2, 0, 3), (2, 32, 0), (0, 0, 0)], ids=str)
 def test_empty_linear(
     implementation: Implementation, operation: str, sizes: tuple[int, int, int]
@@ -219,6 +220,52 @@ def test_linear_both(implementation: Implementation, block: int, power: int) -> 
         assert torch.equal(found.cpu().nan_to_num(), expected.nan_to_num())
 
 
+@pytest.mark.parametrize("block", [32, 16, 5])
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_linear_at_the_ends_of_float32(dtype: torch.dtype, block: int) -> None:
+    """Outputs of one product each; torch's own bfloat16 layer would lose subnormals."""
+    native = next(each for each in AVAILABLE if each.name == "cpu")
+    powers = torch.tensor([-133.0, -126.0, -3.0, 0.0, 100.0, 120.0, 127.0]).exp2()
+    values = torch.zeros(14, 70)
+    for row, value in enumerate(
+        (*powers.tolist(), *(-1.5 * powers[:-2]).tolist(), torch.inf, torch.nan)
+    ):
+        values[row, row * 5] = value
+    codes = torch.randint(-128, 128, (256, 70), dtype=torch.int8)
+    exponents = torch.arange(256, dtype=torch.uint8)[:, None].repeat(1, -(-70 // block))
+    for rows in (values, *values.split(1)):
+        typed = rows.to(dtype)
+        found = native.function("linear")(typed, codes, exponents, None, block)
+        weight = reference.dequantize(codes, exponents, block, torch.float32).double()
+        expected = (typed.double() @ weight.T).float().to(dtype)
+        assert torch.equal(found.isnan(), expected.isnan())
+        assert torch.equal(found.nan_to_num(), expected.nan_to_num())
+
+
+@pytest.mark.parametrize("path", range(3))
+def test_every_instruction_set(path: int) -> None:
+    """All but the widest of this processor are seldom chosen; each passes the tests above."""
+    library = cpu._library()
+    if path >= library.mase_mxint8_paths():
+        return  # a narrower processor
+    native = next(each for each in AVAILABLE if each.name == "cpu")
+    library.mase_mxint8_choose(path)
+    try:
+        for dtype in DTYPES:
+            test_every_code_under_every_exponent(native, dtype)
+            test_large_results_that_bypass_the_cache(dtype)
+            test_linear_in_whole_packs(native, dtype)
+            for kind in KINDS:
+                test_quantize_and_back(native, kind, dtype)
+            for block in (32, 16, 5, 64):
+                test_linear(native, block, dtype)
+                test_linear_at_the_ends_of_float32(dtype, block)
+        test_linear_error_is_that_of_float_sums(native)
+        test_linear_both(native, 32, 0)
+    finally:
+        library.mase_mxint8_choose(library.mase_mxint8_paths() - 1)
+
+
 def test_threads_do_not_change_results() -> None:
     values = values_of_kind("wide", 257, 1000)
     before = torch.get_num_threads()
@@ -229,7 +276,9 @@ def test_threads_do_not_change_results() -> None:
             native = selected("quantize")
             codes, exponents = native.function("quantize")(values, 48)
             back = native.function("dequantize")(codes, exponents, 48, torch.float32)
-            results.append((codes, exponents, back))
+            few = values[:7].nan_to_num()
+            layers = (native.function(each)(few, codes, exponents, None, 48) for each in LINEAR)
+            results.append((codes, exponents, back, *layers))
     finally:
         torch.set_num_threads(before)
     for result in results[1:]:

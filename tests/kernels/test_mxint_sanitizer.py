@@ -16,7 +16,7 @@ def test_address_sanitizer(tmp_path: Path) -> None:
     program = tmp_path / "sanitize"
     compiler = build.cpp_compiler()
     assert compiler is not None
-    command = [compiler, "-std=c++17", "-O1", "-g", "-march=native", "-ffp-contract=off"]
+    command = [compiler, "-std=c++17", "-O1", "-g", "-ffp-contract=off"]
     command += ["-fopenmp", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     command += [f"-I{cpu.SOURCE.parent}", str(Path(__file__).with_name("sanitize_mxint.cpp"))]
     subprocess.run([*command, "-o", str(program)], check=True)
