@@ -144,7 +144,13 @@ template <bool kStream, typename Value>
 void dequantize(const std::int8_t* codes, const std::uint8_t* exponents, void* out,
                 const Shape& shape, std::int64_t first, std::int64_t last) {
   auto* values = static_cast<Value*>(out);
-  for_blocks(shape, first, last, [&](std::int64_t index, std::int64_t offset, std::int64_t count) {
+  const bool units = shape.block == kUnit && shape.columns % kUnit == 0;
+  for (std::int64_t index = first; units && index < last; ++index) {
+    const std::int64_t offset = index * kUnit;
+    decode_block<kStream>(codes + offset, exponents[index], values + offset, kUnit);
+  }
+  for_blocks(shape, units ? last : first, last, [&](std::int64_t index, std::int64_t offset,
+                                                    std::int64_t count) {
     decode_block<kStream>(codes + offset, exponents[index], values + offset, count);
   });
 #if MASE_PATH > 0
