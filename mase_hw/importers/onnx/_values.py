@@ -229,11 +229,28 @@ class NodeCall:
         if found is None and value.array.dtype == object:
             found = torch.tensor(value.array.tolist())
         elif found is None:
-            found = torch.from_numpy(np.array(value.array))
+            found = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
         return found if value.levels is None else value.levels.rounded(found)
 
 
 Function = Callable[..., Any]
+
+
+def of_sizes(function: Function, sizes: Callable[..., Any]) -> Function:
+    """Let a function of tensors compute sizes too: operands that are all constants.
+
+    Args:
+        function: of a node and its operands.
+        sizes: of their arrays, whose elements may be symbols of a dynamic batch.
+    """
+
+    def compute(node: NodeCall, *values: Value) -> Any:
+        arrays = [value.array for value in values if isinstance(value, Constant)]
+        if len(arrays) == len(values):
+            return Constant(np.asarray(sizes(*arrays)))
+        return function(node, *values)
+
+    return compute
 
 
 def sizes(array: np.ndarray[Any, Any]) -> list[Any]:

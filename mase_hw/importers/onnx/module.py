@@ -229,7 +229,8 @@ class OnnxModule(nn.Module):
             values[item.name] = _entering(item, tensor.to("meta"))
         for name, operands, results in self._order:
             node = getattr(self, name)
-            found = _listed(node(*(values[item] if item else None for item in operands)))
+            with torch.device("meta"):
+                found = _listed(node(*(values[item] if item else None for item in operands)))
             _check_sizes(node.call, found)
             values |= dict(zip(results, found, strict=False))
 

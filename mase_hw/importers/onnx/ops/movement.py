@@ -94,7 +94,10 @@ def _unsqueeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
 
 def _concat(node: NodeCall, *values: Value) -> Any:
     axis = node.get("axis")
-    if all(isinstance(item, Constant) and item.tensor is None for item in values):
+    if all(isinstance(item, Constant) for item in values) and any(
+        item.tensor is None for item in values
+    ):
+        # Sizes, among which a file may hold numbers of its own.
         parts = [node.array(item, "operand") for item in values]
         return Constant(np.concatenate(parts, axis))
     if any(isinstance(item, Codes) for item in values):
@@ -151,7 +154,8 @@ def _slice_sizes(node: NodeCall, x: Any, *given: Value) -> Any:
 def _gather(node: NodeCall, x: Value, index: Value) -> Any:
     axis = node.get("axis", 0)
     if isinstance(x, Constant) and isinstance(index, Constant) and x.tensor is None:
-        return Constant(np.take(x.array, index.array.astype(np.int64), axis))
+        chosen = np.take(x.array, index.array.astype(np.int64), axis)
+        return Constant(np.asarray(chosen, x.array.dtype))
     values = node.tensor(x)
     axis %= values.dim()
     size = values.shape[axis]
@@ -263,10 +267,12 @@ def _constant(node: NodeCall) -> Constant:
     raise node.refuse(f"a constant of {', '.join(node.attributes)} is not known")
 
 
-def _filled(node: NodeCall, shape: Value) -> Constant:
-    given = [int(size) for size in sizes(node.array(shape, "shape"))]
+def _filled(node: NodeCall, shape: Value) -> Constant | Tensor:
+    given = sizes(node.array(shape, "shape"))
     value = node.get("value")
     filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
+    if not all(isinstance(size, int) for size in given):
+        return torch.full(given, filling[0].item(), dtype=torch.from_numpy(filling).dtype)
     elements = 1
     for size in given:
         elements *= size
