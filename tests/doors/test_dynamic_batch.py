@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import mase_hw
+from mase_hw.emit.flow import lowered
 
 
 class Flatten(nn.Module):
@@ -50,7 +51,9 @@ class ClassToken(nn.Module):
         y = self.patches(x).flatten(2).transpose(1, 2)
         y = torch.cat([self.token.expand(x.shape[0], -1, -1), y], 1)
         batch, tokens, width = y.shape
-        q, k, v = self.qkv(y).reshape(batch, tokens, 3, 2, width // 2).permute(2, 0, 3, 1, 4)
+        q, k, v = (
+            self.qkv(y).reshape(batch, tokens, 3, 2, width // 2).permute(2, 0, 3, 1, 4).unbind(0)
+        )
         scores = (q @ k.transpose(-2, -1) * (width // 2) ** -0.5).softmax(-1)
         return (scores @ v).transpose(1, 2).reshape(batch, tokens, width)[:, 0]
 
@@ -68,3 +71,4 @@ def test_sizes_of_a_symbolic_batch_stay_symbols(kind: type[nn.Module], tmp_path:
     graph = mase_hw.trace(path)
     inputs = torch.randn(5, 1, 6, 6)
     assert torch.allclose(graph(inputs), model(inputs), atol=1e-6)
+    lowered(mase_hw.quantize(graph))

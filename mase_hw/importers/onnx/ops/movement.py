@@ -114,7 +114,9 @@ def _split(node: NodeCall, x: Value, split: Value = None) -> Any:
     given = node.setting("split", (None, split), 1)
     if given is None:
         count = node.get("num_outputs", node.results)
-        return torch.split(values, -(-values.shape[axis] // count), axis)
+        given = [-(-values.shape[axis] // count)] * count
+    if set(given) == {1}:
+        return [item.unsqueeze(axis) for item in torch.unbind(values, axis)]
     return torch.split(values, [int(size) for size in given], axis)
 
 
