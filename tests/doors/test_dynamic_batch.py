@@ -58,7 +58,18 @@ class ClassToken(nn.Module):
         return (scores @ v).transpose(1, 2).reshape(batch, tokens, width)[:, 0]
 
 
-@pytest.mark.parametrize("kind", [Flatten, Zeros, Shuffle, ClassToken])
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.LSTM(6, 4, batch_first=True, bidirectional=True)
+        self.second, self.third = nn.GRU(8, 3, batch_first=True), nn.RNN(3, 2, batch_first=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, _ = self.first(x.squeeze(1))
+        return self.third(self.second(y)[0])[0][:, -1]
+
+
+@pytest.mark.parametrize("kind", [Flatten, Zeros, Shuffle, ClassToken, Recurrent])
 def test_sizes_of_a_symbolic_batch_stay_symbols(kind: type[nn.Module], tmp_path: Path) -> None:
     torch.manual_seed(0)
     model, path = kind().eval(), tmp_path / "model.onnx"

@@ -277,7 +277,7 @@ def _attribute(title: str, value: Any) -> Any:
         return value.decode(errors="replace")
     if type(value).__name__ == "TensorProto":
         return _array(title, value)
-    return value
+    return [_attribute(title, item) for item in value] if isinstance(value, list) else value
 
 
 def _array(title: str, tensor: TensorProto) -> np.ndarray[Any, Any]:

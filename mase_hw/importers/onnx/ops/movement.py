@@ -41,12 +41,12 @@ def _moving(
 
 def _reshape(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
     given = sizes(node.array(shape, "shape"))
-    if not node.get("allowzero", 0):
-        given = [
-            x.shape[i] if isinstance(size, int) and size == 0 else size
-            for i, size in enumerate(given)
-        ]
-    return x.reshape(given)
+    if node.get("allowzero", 0):
+        return x.reshape(given)
+    kept = [isinstance(size, int) and size == 0 for size in given]
+    if kept[:-1] and all(kept[:-1]) and given[-1] == -1 and len(given) <= x.dim():
+        return x.flatten(len(given) - 1)
+    return x.reshape([x.shape[i] if kept[i] else size for i, size in enumerate(given)])
 
 
 def _reshape_sizes(node: NodeCall, x: Any, shape: Value) -> Any:
@@ -72,7 +72,8 @@ def _squeeze(node: NodeCall, x: Tensor, axes: Value = None) -> Tensor:
     wrong = [axis for axis in given if x.shape[axis] != 1]
     if wrong:
         raise node.refuse(f"dimension {wrong[0]} of {list(x.shape)} is not 1")
-    return torch.squeeze(x, tuple(int(axis) for axis in given))
+    dims = tuple(int(axis) for axis in given)
+    return torch.squeeze(x, dims[0]) if len(dims) == 1 else torch.squeeze(x, dims)
 
 
 def _squeeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
@@ -274,7 +275,7 @@ def _filled(node: NodeCall, shape: Value) -> Constant | Tensor:
     value = node.get("value")
     filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
     if not all(isinstance(size, int) for size in given):
-        return torch.full(given, filling[0].item(), dtype=torch.from_numpy(filling).dtype)
+        return torch.from_numpy(np.array(filling)).expand(given)
     elements = 1
     for size in given:
         elements *= size
