@@ -36,7 +36,10 @@ CODES = {
     "DynamicQuantizeLinear",
 }
 # Operators whose operands are all settings, or all but the first.
-MADE, SET = {"Constant", "ConstantOfShape", "Range"}, {"Resize", "Upsample"}
+MADE, SET = (
+    {"BlackmanWindow", "Constant", "ConstantOfShape", "HammingWindow", "HannWindow", "Range"},
+    {"Resize", "Upsample"},
+)
 
 
 @cache

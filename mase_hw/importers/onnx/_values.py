@@ -164,6 +164,28 @@ class Codes:
 
 
 Value = Tensor | Constant | Codes | Sums | None
+# Attributes that restate what operands say, or concern training.
+_IMPLIED = {"hidden_size", "kernel_shape", "ratio", "seed", "softmax_precision"}
+
+
+class Attributes(dict[str, Any]):
+    """Attributes of a node that remember which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
 
 
 @dataclass(frozen=True)
@@ -193,6 +215,25 @@ class NodeCall:
     def get(self, name: str, default: object = None) -> Any:
         """Return an attribute of the node by name."""
         return self.attributes.get(name, default)
+
+    def check_attributes(self) -> None:
+        """Refuse an attribute that nothing has read, and that is not its default.
+
+        Raises:
+            CaptureError: naming it.
+        """
+        from onnx import defs, helper
+
+        read = self.attributes.read if isinstance(self.attributes, Attributes) else self.attributes
+        for name in set(self.attributes) - set(read) - _IMPLIED:
+            try:
+                schema = defs.get_schema(self.type, self.version, self.domain)
+                default = helper.get_attribute_value(schema.attributes[name].default_value)
+            except (defs.SchemaError, KeyError, ValueError):
+                default = None
+            value = self.attributes[name]
+            if value != (default.decode() if isinstance(default, bytes) else default):
+                raise self.refuse(f"its attribute {name} is {value!r}, which is not known")
 
     def refuse(self, what: str) -> CaptureError:
         """Return the error of a node that cannot be computed."""

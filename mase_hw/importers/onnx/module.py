@@ -18,6 +18,7 @@ from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
 from mase_hw.importers.onnx._values import (
     MAX_ELEMENTS,
+    Attributes,
     Codes,
     Constant,
     Floats,
@@ -67,7 +68,9 @@ class OnnxNode(nn.Module):
             CaptureError: naming the node.
         """
         try:
-            return self._function(self.call, *values)
+            results = self._function(self.call, *values)
+            self.call.check_attributes()
+            return results
         except MaseError:
             raise
         except (RuntimeError, ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
@@ -119,7 +122,7 @@ class OnnxModule(nn.Module):
                 node.op_type,
                 node.domain,
                 versions.get(node.domain, versions.get("ai.onnx", 1)),
-                given,
+                Attributes(given),
                 len(node.output),
             )
             made = OnnxNode(call)

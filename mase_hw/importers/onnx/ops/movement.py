@@ -50,7 +50,9 @@ def _reshape(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
 
 
 def _reshape_sizes(node: NodeCall, x: Any, shape: Value) -> Any:
-    return x.reshape([int(size) for size in sizes(node.array(shape, "shape"))])
+    given = [int(size) for size in sizes(node.array(shape, "shape"))]
+    keeps = not node.get("allowzero", 0)
+    return x.reshape([x.shape[i] if keeps and size == 0 else size for i, size in enumerate(given)])
 
 
 def _flatten(node: NodeCall, x: Tensor) -> Tensor:
@@ -299,48 +301,6 @@ def _trilu(node: NodeCall, x: Value, k: Value = None) -> Tensor:
     return function(node.tensor(x), place)
 
 
-def _resize(node: NodeCall, x: Value, *given: Value) -> Value:
-    if isinstance(x, Codes):
-        if node.get("mode", "nearest") != "nearest":
-            raise node.refuse(f"mode {node.get('mode')!r} computes with codes; resize the reals")
-        return replace(x, values=_resized(node, x.values, *given))
-    return _resized(node, node.tensor(x), *given)
-
-
-def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
-    if node.type == "Upsample" or len(given) == 1:
-        scales, wanted = node.setting("scales", (None, *given), 1), None
-    else:
-        scales, wanted = (node.setting(name, (None, *given), i) for name, i in _RESIZE)
-    mode, how = node.get("mode", "nearest"), "asymmetric"
-    if node.type == "Resize" and node.version >= 11:
-        how = node.get("coordinate_transformation_mode", "half_pixel")
-    sized = [int(size) for size in wanted[2:]] if wanted else None
-    factors = [float(scale) for scale in scales[2:]] if scales and not sized else None
-    if values.dim() < 3 or (scales and any(scale != 1 for scale in scales[:2])):
-        raise node.refuse("dimensions of space alone can be resized")
-    if mode == "nearest" and how == "asymmetric":
-        rounding = node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-        whole = factors is not None and all(factor == int(factor) for factor in factors)
-        if rounding == "floor" or whole:
-            return F.interpolate(values, sized, factors, "nearest")
-    grows = factors is not None and all(f >= 1 and f == int(f) for f in factors)
-    if mode == "nearest" and how == "half_pixel" and grows:
-        return F.interpolate(values, sized, factors, "nearest")
-    if mode in ("linear", "bilinear") and how == "half_pixel":
-        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
-        if not node.get("antialias", 0):
-            return F.interpolate(values, sized, factors, name, align_corners=False)
-    whole = sized is not None or all(factor == int(factor) for factor in factors or [0.5])
-    if mode in ("linear", "bilinear") and how == "align_corners" and whole:
-        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
-        return F.interpolate(values, sized, factors, name, align_corners=True)
-    raise node.refuse(f"mode {mode!r} with coordinates {how!r} is not known")
-
-
-_RESIZE = (("scales", 2), ("sizes", 3))
-
-
 def _identity(node: NodeCall, x: Value, *others: Value) -> Value:
     trains = others[1] if len(others) > 1 else None
     if trains is not None and bool(node.array(trains, "training_mode").any()):
@@ -364,7 +324,6 @@ OPERATORS: dict[str, Function] = {
     "Pad": _pad,
     "Range": _range,
     "Reshape": _moving(_reshape, _reshape_sizes),
-    "Resize": _resize,
     "Shape": _shape,
     "Size": _size,
     "Slice": _moving(_slice, _slice_sizes),
@@ -375,5 +334,4 @@ OPERATORS: dict[str, Function] = {
     "Transpose": _moving(_transpose),
     "Trilu": _trilu,
     "Unsqueeze": _moving(_unsqueeze, _unsqueeze_sizes),
-    "Upsample": _resize,
 }
