@@ -175,7 +175,7 @@ class OnnxModule(nn.Module):
         read = {name for _, inputs, _ in self._order for name in inputs} | {*self._outputs}
         taken = {name for name, _ in self.named_children()}
         for name in [item for item in self._arrays if item in read]:
-            tensor = torch.from_numpy(np.ascontiguousarray(self._arrays[name]))
+            tensor = torch.from_numpy(np.array(self._arrays[name], order="C"))
             held = _unique(_plain(name) or "constant", taken)
             self._held[name] = held
             if tensor.is_floating_point() and name not in observed:
