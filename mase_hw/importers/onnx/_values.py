@@ -164,6 +164,28 @@ class Codes:
 
 
 Value = Tensor | Constant | Codes | Sums | None
+# Attributes that restate what operands say, or concern training.
+_IMPLIED = {"hidden_size", "kernel_shape", "ratio", "seed", "softmax_precision"}
+
+
+class Attributes(dict[str, Any]):
+    """Attributes of a node that remember which of them were asked for."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
 
 
 @dataclass(frozen=True)
@@ -193,6 +215,25 @@ class NodeCall:
     def get(self, name: str, default: object = None) -> Any:
         """Return an attribute of the node by name."""
         return self.attributes.get(name, default)
+
+    def check_attributes(self) -> None:
+        """Refuse an attribute that nothing has read, and that is not its default.
+
+        Raises:
+            CaptureError: naming it.
+        """
+        from onnx import defs, helper
+
+        read = self.attributes.read if isinstance(self.attributes, Attributes) else self.attributes
+        for name in set(self.attributes) - set(read) - _IMPLIED:
+            try:
+                schema = defs.get_schema(self.type, self.version, self.domain)
+                default = helper.get_attribute_value(schema.attributes[name].default_value)
+            except (defs.SchemaError, KeyError, ValueError):
+                default = None
+            value = self.attributes[name]
+            if value != (default.decode() if isinstance(default, bytes) else default):
+                raise self.refuse(f"its attribute {name} is {value!r}, which is not known")
 
     def refuse(self, what: str) -> CaptureError:
         """Return the error of a node that cannot be computed."""
@@ -229,11 +270,28 @@ class NodeCall:
         if found is None and value.array.dtype == object:
             found = torch.tensor(value.array.tolist())
         elif found is None:
-            found = torch.from_numpy(np.array(value.array))
+            found = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
         return found if value.levels is None else value.levels.rounded(found)
 
 
 Function = Callable[..., Any]
+
+
+def of_sizes(function: Function, sizes: Callable[..., Any]) -> Function:
+    """Let a function of tensors compute sizes too: operands that are all constants.
+
+    Args:
+        function: of a node and its operands.
+        sizes: of their arrays, whose elements may be symbols of a dynamic batch.
+    """
+
+    def compute(node: NodeCall, *values: Value) -> Any:
+        arrays = [value.array for value in values if isinstance(value, Constant)]
+        if len(arrays) == len(values):
+            return Constant(np.asarray(sizes(*arrays)))
+        return function(node, *values)
+
+    return compute
 
 
 def sizes(array: np.ndarray[Any, Any]) -> list[Any]:

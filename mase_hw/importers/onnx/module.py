@@ -18,6 +18,7 @@ from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
 from mase_hw.importers.onnx._values import (
     MAX_ELEMENTS,
+    Attributes,
     Codes,
     Constant,
     Floats,
@@ -67,7 +68,9 @@ class OnnxNode(nn.Module):
             CaptureError: naming the node.
         """
         try:
-            return self._function(self.call, *values)
+            results = self._function(self.call, *values)
+            self.call.check_attributes()
+            return results
         except MaseError:
             raise
         except (RuntimeError, ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
@@ -119,7 +122,7 @@ class OnnxModule(nn.Module):
                 node.op_type,
                 node.domain,
                 versions.get(node.domain, versions.get("ai.onnx", 1)),
-                given,
+                Attributes(given),
                 len(node.output),
             )
             made = OnnxNode(call)
@@ -172,7 +175,7 @@ class OnnxModule(nn.Module):
         read = {name for _, inputs, _ in self._order for name in inputs} | {*self._outputs}
         taken = {name for name, _ in self.named_children()}
         for name in [item for item in self._arrays if item in read]:
-            tensor = torch.from_numpy(np.ascontiguousarray(self._arrays[name]))
+            tensor = torch.from_numpy(np.array(self._arrays[name], order="C"))
             held = _unique(_plain(name) or "constant", taken)
             self._held[name] = held
             if tensor.is_floating_point() and name not in observed:
@@ -229,7 +232,8 @@ class OnnxModule(nn.Module):
             values[item.name] = _entering(item, tensor.to("meta"))
         for name, operands, results in self._order:
             node = getattr(self, name)
-            found = _listed(node(*(values[item] if item else None for item in operands)))
+            with torch.device("meta"):
+                found = _listed(node(*(values[item] if item else None for item in operands)))
             _check_sizes(node.call, found)
             values |= dict(zip(results, found, strict=False))
 
@@ -276,7 +280,7 @@ def _attribute(title: str, value: Any) -> Any:
         return value.decode(errors="replace")
     if type(value).__name__ == "TensorProto":
         return _array(title, value)
-    return value
+    return [_attribute(title, item) for item in value] if isinstance(value, list) else value
 
 
 def _array(title: str, tensor: TensorProto) -> np.ndarray[Any, Any]:

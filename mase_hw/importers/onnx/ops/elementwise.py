@@ -12,7 +12,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Codes, Constant, Function, NodeCall, Sums, Value
+from mase_hw.importers.onnx._values import (
+    Codes,
+    Constant,
+    Function,
+    NodeCall,
+    Sums,
+    Value,
+    of_sizes,
+)
 
 
 def _unary(function: Callable[..., Tensor], **given: tuple[str, float]) -> Function:
@@ -28,14 +36,12 @@ def _unary(function: Callable[..., Tensor], **given: tuple[str, float]) -> Funct
 def _binary(
     function: Callable[..., object], sizes: Callable[..., object] | None = None
 ) -> Function:
-    """Return a function of two tensors, or of sizes."""
+    """A function of two tensors, or of sizes."""
 
     def compute(node: NodeCall, a: Value, b: Value) -> object:
-        if isinstance(a, Constant) and isinstance(b, Constant) and sizes is not None:
-            return Constant(np.asarray(sizes(a.array, b.array)))
         return function(node.tensor(a), node.tensor(b))
 
-    return compute
+    return compute if sizes is None else of_sizes(compute, sizes)
 
 
 def _add(node: NodeCall, a: Value, b: Value) -> object:
@@ -54,11 +60,13 @@ def _of_sums(a: Value, b: Value, method: Callable[[Sums, Value], Sums | None]) -
     return None
 
 
-def _many(function: Callable[[Tensor, Tensor], Tensor]) -> Function:
+def _many(
+    function: Callable[[Tensor, Tensor], Tensor], sizes: Callable[..., object] = operator.add
+) -> Function:
     def compute(node: NodeCall, *values: Value) -> Tensor:
         return reduce(function, [node.tensor(value) for value in values])
 
-    return compute
+    return of_sizes(compute, lambda *arrays: reduce(sizes, arrays))
 
 
 def _mean(node: NodeCall, *values: Value) -> Tensor:
@@ -163,6 +171,10 @@ def _where(node: NodeCall, condition: Value, a: Value, b: Value) -> Tensor:
     return torch.where(node.tensor(condition), node.tensor(a), node.tensor(b))
 
 
+def _chosen_sizes(condition: Any, a: Any, b: Any) -> Any:
+    return np.where(condition.astype(bool), a, b)
+
+
 def _bit_shift(node: NodeCall, a: Value, b: Value) -> Tensor:
     function = torch.bitwise_left_shift
     if node.get("direction") == "RIGHT":
@@ -199,7 +211,7 @@ OPERATORS: dict[str, Function] = {
     "Acos": _unary(torch.acos),
     "Acosh": _unary(torch.acosh),
     "Add": _add,
-    "And": _binary(torch.logical_and),
+    "And": _binary(torch.logical_and, np.logical_and),
     "Asin": _unary(torch.asin),
     "Asinh": _unary(torch.asinh),
     "Atan": _unary(torch.atan),
@@ -218,30 +230,30 @@ OPERATORS: dict[str, Function] = {
     "Cosh": _unary(torch.cosh),
     "Div": _binary(_divide, _divide_sizes),
     "Elu": _unary(F.elu, alpha=("alpha", 1.0)),
-    "Equal": _binary(torch.eq),
+    "Equal": _binary(torch.eq, np.equal),
     "Erf": _unary(torch.erf),
     "Exp": _unary(torch.exp),
     "Floor": _unary(torch.floor),
     "Gelu": _gelu,
-    "Greater": _binary(torch.gt),
-    "GreaterOrEqual": _binary(torch.ge),
+    "Greater": _binary(torch.gt, np.greater),
+    "GreaterOrEqual": _binary(torch.ge, np.greater_equal),
     "HardSigmoid": _hard_sigmoid,
     "HardSwish": _unary(F.hardswish),
     "IsInf": _is_inf,
     "IsNaN": _unary(torch.isnan),
     "LeakyRelu": _unary(F.leaky_relu, negative_slope=("alpha", 0.01)),
-    "Less": _binary(torch.lt),
-    "LessOrEqual": _binary(torch.le),
+    "Less": _binary(torch.lt, np.less),
+    "LessOrEqual": _binary(torch.le, np.less_equal),
     "Log": _unary(torch.log),
-    "Max": _many(torch.maximum),
+    "Max": _many(torch.maximum, np.maximum),
     "Mean": _mean,
-    "Min": _many(torch.minimum),
+    "Min": _many(torch.minimum, np.minimum),
     "Mish": _unary(F.mish),
-    "Mod": _mod,
+    "Mod": of_sizes(_mod, np.mod),
     "Mul": _mul,
-    "Neg": _unary(torch.neg),
-    "Not": _unary(torch.logical_not),
-    "Or": _binary(torch.logical_or),
+    "Neg": of_sizes(_unary(torch.neg), np.negative),
+    "Not": of_sizes(_unary(torch.logical_not), np.logical_not),
+    "Or": _binary(torch.logical_or, np.logical_or),
     "PRelu": _prelu,
     "Pow": _binary(torch.pow),
     "Reciprocal": _unary(torch.reciprocal),
@@ -255,13 +267,13 @@ OPERATORS: dict[str, Function] = {
     "Sinh": _unary(torch.sinh),
     "Softplus": _unary(F.softplus),
     "Softsign": _unary(F.softsign),
-    "Sqrt": _unary(torch.sqrt),
+    "Sqrt": of_sizes(_unary(torch.sqrt), np.sqrt),
     "Sub": _binary(operator.sub, operator.sub),
     "Sum": _many(operator.add),
     "Swish": _swish,
     "Tan": _unary(torch.tan),
     "Tanh": _unary(torch.tanh),
     "ThresholdedRelu": _thresholded,
-    "Where": _where,
+    "Where": of_sizes(_where, _chosen_sizes),
     "Xor": _binary(torch.logical_xor),
 }

@@ -41,16 +41,18 @@ def _moving(
 
 def _reshape(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
     given = sizes(node.array(shape, "shape"))
-    if not node.get("allowzero", 0):
-        given = [
-            x.shape[i] if isinstance(size, int) and size == 0 else size
-            for i, size in enumerate(given)
-        ]
-    return x.reshape(given)
+    if node.get("allowzero", 0):
+        return x.reshape(given)
+    kept = [isinstance(size, int) and size == 0 for size in given]
+    if kept[:-1] and all(kept[:-1]) and given[-1] == -1 and len(given) <= x.dim():
+        return x.flatten(len(given) - 1)
+    return x.reshape([x.shape[i] if kept[i] else size for i, size in enumerate(given)])
 
 
 def _reshape_sizes(node: NodeCall, x: Any, shape: Value) -> Any:
-    return x.reshape([int(size) for size in sizes(node.array(shape, "shape"))])
+    given = [int(size) for size in sizes(node.array(shape, "shape"))]
+    keeps = not node.get("allowzero", 0)
+    return x.reshape([x.shape[i] if keeps and size == 0 else size for i, size in enumerate(given)])
 
 
 def _flatten(node: NodeCall, x: Tensor) -> Tensor:
@@ -72,7 +74,8 @@ def _squeeze(node: NodeCall, x: Tensor, axes: Value = None) -> Tensor:
     wrong = [axis for axis in given if x.shape[axis] != 1]
     if wrong:
         raise node.refuse(f"dimension {wrong[0]} of {list(x.shape)} is not 1")
-    return torch.squeeze(x, tuple(int(axis) for axis in given))
+    dims = tuple(int(axis) for axis in given)
+    return torch.squeeze(x, dims[0]) if len(dims) == 1 else torch.squeeze(x, dims)
 
 
 def _squeeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
@@ -94,7 +97,10 @@ def _unsqueeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
 
 def _concat(node: NodeCall, *values: Value) -> Any:
     axis = node.get("axis")
-    if all(isinstance(item, Constant) and item.tensor is None for item in values):
+    if all(isinstance(item, Constant) for item in values) and any(
+        item.tensor is None for item in values
+    ):
+        # Sizes, among which a file may hold numbers of its own.
         parts = [node.array(item, "operand") for item in values]
         return Constant(np.concatenate(parts, axis))
     if any(isinstance(item, Codes) for item in values):
@@ -111,7 +117,9 @@ def _split(node: NodeCall, x: Value, split: Value = None) -> Any:
     given = node.setting("split", (None, split), 1)
     if given is None:
         count = node.get("num_outputs", node.results)
-        return torch.split(values, -(-values.shape[axis] // count), axis)
+        given = [-(-values.shape[axis] // count)] * count
+    if set(given) == {1}:
+        return [item.unsqueeze(axis) for item in torch.unbind(values, axis)]
     return torch.split(values, [int(size) for size in given], axis)
 
 
@@ -151,7 +159,8 @@ def _slice_sizes(node: NodeCall, x: Any, *given: Value) -> Any:
 def _gather(node: NodeCall, x: Value, index: Value) -> Any:
     axis = node.get("axis", 0)
     if isinstance(x, Constant) and isinstance(index, Constant) and x.tensor is None:
-        return Constant(np.take(x.array, index.array.astype(np.int64), axis))
+        chosen = np.take(x.array, index.array.astype(np.int64), axis)
+        return Constant(np.asarray(chosen, x.array.dtype))
     values = node.tensor(x)
     axis %= values.dim()
     size = values.shape[axis]
@@ -263,10 +272,12 @@ def _constant(node: NodeCall) -> Constant:
     raise node.refuse(f"a constant of {', '.join(node.attributes)} is not known")
 
 
-def _filled(node: NodeCall, shape: Value) -> Constant:
-    given = [int(size) for size in sizes(node.array(shape, "shape"))]
+def _filled(node: NodeCall, shape: Value) -> Constant | Tensor:
+    given = sizes(node.array(shape, "shape"))
     value = node.get("value")
     filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
+    if not all(isinstance(size, int) for size in given):
+        return torch.from_numpy(np.array(filling)).expand(given)
     elements = 1
     for size in given:
         elements *= size
@@ -288,48 +299,6 @@ def _trilu(node: NodeCall, x: Value, k: Value = None) -> Tensor:
     place = 0 if k is None else int(node.array(k, "k").reshape(-1)[0])
     function = torch.triu if node.get("upper", 1) else torch.tril
     return function(node.tensor(x), place)
-
-
-def _resize(node: NodeCall, x: Value, *given: Value) -> Value:
-    if isinstance(x, Codes):
-        if node.get("mode", "nearest") != "nearest":
-            raise node.refuse(f"mode {node.get('mode')!r} computes with codes; resize the reals")
-        return replace(x, values=_resized(node, x.values, *given))
-    return _resized(node, node.tensor(x), *given)
-
-
-def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
-    if node.type == "Upsample" or len(given) == 1:
-        scales, wanted = node.setting("scales", (None, *given), 1), None
-    else:
-        scales, wanted = (node.setting(name, (None, *given), i) for name, i in _RESIZE)
-    mode, how = node.get("mode", "nearest"), "asymmetric"
-    if node.type == "Resize" and node.version >= 11:
-        how = node.get("coordinate_transformation_mode", "half_pixel")
-    sized = [int(size) for size in wanted[2:]] if wanted else None
-    factors = [float(scale) for scale in scales[2:]] if scales and not sized else None
-    if values.dim() < 3 or (scales and any(scale != 1 for scale in scales[:2])):
-        raise node.refuse("dimensions of space alone can be resized")
-    if mode == "nearest" and how == "asymmetric":
-        rounding = node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-        whole = factors is not None and all(factor == int(factor) for factor in factors)
-        if rounding == "floor" or whole:
-            return F.interpolate(values, sized, factors, "nearest")
-    grows = factors is not None and all(f >= 1 and f == int(f) for f in factors)
-    if mode == "nearest" and how == "half_pixel" and grows:
-        return F.interpolate(values, sized, factors, "nearest")
-    if mode in ("linear", "bilinear") and how == "half_pixel":
-        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
-        if not node.get("antialias", 0):
-            return F.interpolate(values, sized, factors, name, align_corners=False)
-    whole = sized is not None or all(factor == int(factor) for factor in factors or [0.5])
-    if mode in ("linear", "bilinear") and how == "align_corners" and whole:
-        name = {3: "linear", 4: "bilinear", 5: "trilinear"}[values.dim()]
-        return F.interpolate(values, sized, factors, name, align_corners=True)
-    raise node.refuse(f"mode {mode!r} with coordinates {how!r} is not known")
-
-
-_RESIZE = (("scales", 2), ("sizes", 3))
 
 
 def _identity(node: NodeCall, x: Value, *others: Value) -> Value:
@@ -355,7 +324,6 @@ OPERATORS: dict[str, Function] = {
     "Pad": _pad,
     "Range": _range,
     "Reshape": _moving(_reshape, _reshape_sizes),
-    "Resize": _resize,
     "Shape": _shape,
     "Size": _size,
     "Slice": _moving(_slice, _slice_sizes),
@@ -366,5 +334,4 @@ OPERATORS: dict[str, Function] = {
     "Transpose": _moving(_transpose),
     "Trilu": _trilu,
     "Unsqueeze": _moving(_unsqueeze, _unsqueeze_sizes),
-    "Upsample": _resize,
 }
