@@ -425,7 +425,7 @@ def test_what_cannot_be_kept_is_said(
 
 def test_files_of_others_stay(tmp_path: Path) -> None:
     (tmp_path / "formats.toml").write_text("mine")
-    with pytest.raises(OutputError, match="was not written by mase-hw"):
+    with pytest.raises(OutputError, match="is left alone: only what mase-hw wrote"):
         write(fit_formats(perceptron(), min_sqnr=20, formats=["fixed"]), tmp_path)
 
 
