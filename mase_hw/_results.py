@@ -181,7 +181,7 @@ def _claim(place: Path, target: Path, parent: Path, purpose: str) -> Iterator[Pa
     """Yield a new temporary folder in `parent` that says what this run writes."""
     with ExitStack() as held:
         with _reported(place):
-            held.enter_context(_folder_of(parent / purpose))
+            held.enter_context(_folder_of(parent / target.name))
             with alone_in(parent):
                 _check_unclaimed(place, parent, purpose)
                 scratch = held.enter_context(scratch_folder(parent, purpose=purpose))

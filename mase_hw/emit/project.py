@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from mase_hw._cache import TAKEN, abandoned, alone_in
 from mase_hw._collection import known_objects_kept
-from mase_hw._results import claimed, is_input
+from mase_hw._results import check_above, claimed, is_input
 from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
@@ -189,12 +189,9 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    above = next((item for item in folder.parents if item.exists()), folder)
-    if not above.is_dir():
-        raise EmissionError(f"{folder} cannot be made: {above} is a file")
-    for place in (above, folder):
-        if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
-            raise EmissionError(f"{folder} cannot be made: {place} may not be written by this user")
+    check_above(folder)
+    if folder.is_dir():
+        check_above(folder / DESIGN_FILE)
     if not folder.exists() or _is_empty(folder):
         return
     if not folder.is_dir():
