@@ -50,7 +50,8 @@ FORMATS = '[quantize]\nby = "type"\n[quantize.default.config]\nname = "fixed"\n'
 MODEL, DATA = "net.py:mlp", ("--data", "data.npz")
 # Words before the output, files that are written into it ("" for the output itself), and an option
 # that reads a file, with one that it takes, and the name by which it is among the outputs.
-COMMANDS: dict[tuple[str, ...], tuple[tuple[str, ...], tuple[str, ...], tuple[str, str, str] | None]] = {
+Words = tuple[str, ...]
+COMMANDS: dict[Words, tuple[Words, Words, tuple[str, str, str] | None]] = {
     ("emit-verilog", "-o"): ((MODEL,), ("",), ("--weights", "net.mase", "model.mase")),
     ("build", "-o"): ((MODEL, "--board", "ulx3s"), ("", "../out.bit"), None),
     ("pack-weights", "-o"): (("loads", "--weights", "c.pt"), ("",), ("--weights", "net.mase", "")),
@@ -397,7 +398,7 @@ def test_a_command_keeps_what_it_reads(
     line: tuple[str, ...], here: Path, run: Callable[..., None]
 ) -> None:
     """Even a file that a command wrote, and might replace else."""
-    words, names, read = COMMANDS[line]
+    words, _, read = COMMANDS[line]
     assert read is not None
     option, example, name = read
     output = here / "out"
