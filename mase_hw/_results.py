@@ -20,6 +20,7 @@ RECORD = ".results-of-mase-hw.json"
 _HEADER = {"made_by": "mase-hw", "version": 1}
 # The purpose of a temporary folder by which a run claims the folder that it lies in.
 _HERE = "."
+_FAULTS = (CacheError, OSError, RuntimeError)
 _INPUTS = ContextVar[tuple[Path, ...]]("_INPUTS", default=())
 _CLAIMS = ContextVar[frozenset[Path]]("_CLAIMS", default=frozenset())
 
@@ -68,7 +69,7 @@ def result_folder(folder: Path, names: Iterable[str] = ()) -> Iterator[None]:
     Raises:
         OutputError: as `check_result`, and when another run writes to the folder.
     """
-    with _reported(folder, ValueError):
+    with _reported(folder, (*_FAULTS, ValueError)):
         if folder.exists() and not folder.is_dir():
             raise OutputError(f"{folder} is a file; give the name of a folder")
         for name in names:
@@ -132,7 +133,7 @@ def check_result(path: Path) -> None:
     Raises:
         OutputError: when it cannot.
     """
-    with _reported(path, ValueError):
+    with _reported(path, (*_FAULTS, ValueError)):
         if path.name and path.resolve() not in _CLAIMS.get():
             _check_unclaimed(path, path.parent, path.name)
         if not os.path.lexists(path):
@@ -211,10 +212,10 @@ def _folder_of(target: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _reported(path: Path, *others: type[Exception]) -> Iterator[None]:
+def _reported(path: Path, faults: tuple[type[Exception], ...] = _FAULTS) -> Iterator[None]:
     try:
         yield
-    except (CacheError, OSError, RuntimeError, *others) as error:
+    except faults as error:
         shown = str(path) if len(str(path)) <= 100 else f"{str(path)[:100]}..."
         raise OutputError(
             f"{shown} cannot be written: {_reason(error)}; nothing was, so mend that, or give "
