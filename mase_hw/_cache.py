@@ -129,13 +129,29 @@ def abandoned(parent: Path, prefix: str = PARTIAL) -> Iterator[tuple[Path, str]]
 
     Only what has our marker, which names that very folder, is one.
     """
+    for folder, purpose, is_held in _temporary_folders(parent, prefix):
+        if not is_held:
+            yield folder, purpose
+
+
+def is_claimed(parent: Path, purpose: str) -> bool:
+    """Whether a live process has a temporary folder of that purpose."""
+    return any(item == purpose and held for _, item, held in _temporary_folders(parent, PARTIAL))
+
+
+def _temporary_folders(parent: Path, prefix: str) -> Iterator[tuple[Path, str, bool]]:
+    """Yield each temporary folder, its purpose, and whether its process lives."""
     for folder in sorted(parent.glob(f"{prefix}*")):
         with suppress(OSError, ValueError, RecursionError), _open_marker(folder) as marker:
-            fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                is_held = False
+            except BlockingIOError:
+                is_held = True
             found = json.loads(marker.read(MARKER_BYTES))
             purpose = found.pop("purpose", None) if isinstance(found, dict) else None
             if isinstance(purpose, str) and found == _identity(folder):
-                yield folder, purpose
+                yield folder, purpose, is_held
 
 
 def discard(path: Path) -> None:

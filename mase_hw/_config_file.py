@@ -22,18 +22,16 @@ WEIGHTS_KEY = "weights"
 
 
 def read_toml(path: Path) -> Record:
-    """Return a TOML file's tables.
+    """Return a TOML file's tables; a byte-order mark before them says nothing.
 
     Raises:
         ConfigError: when there is no such file, or it is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from error
 
 
@@ -66,7 +64,7 @@ def write_config(path: Path, tables: Mapping[str, object]) -> Path:
     """
     lines = [line for line in _lines(tables, ()) if line]
     with result_file(path) as made:
-        made.write_text("\n".join(lines) + "\n")
+        made.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
 
 

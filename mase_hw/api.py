@@ -12,6 +12,7 @@ from typing import Any
 from torch import nn
 
 from mase_hw._kinds import Setting, Table
+from mase_hw._results import check_result, claimed
 from mase_hw.deploy.board import Board, fitting, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
@@ -121,43 +122,44 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
-    if isinstance(deployment, str):
-        deployment = Deployment(BusOptions(deployment))
-    if isinstance(model, MaseGraph):
-        mg = model
-    elif example_inputs is None and isinstance(model, nn.Module):
-        raise EmissionError("a module needs example_inputs: the tensors that it takes")
-    else:
-        mg = trace(model, example_inputs, name=name)
-    check_finite(mg)
-    configured = mg.has_formats or not says_nothing(config)
-    if not (mg.has_formats and says_nothing(config)):
-        mg = quantize(mg, config, data=data, reuse=reuse)
-    else:
-        mg = measured(mg, data)
-        mg = with_loops(mg) if reuse else mg
-    check_sqnr(mg, min_sqnr)
-    warned = warnings(mg, configured=configured)
-    mg = to_hardware(
-        mg,
-        parallelism=parallelism,
-        multipliers=multipliers,
-        memory=memory,
-        queues=queues,
-        device=device,
-    )
-    project = write_project(
-        mg,
-        Path(output),
-        testbench=write_testbench,
-        additions=[deployment.for_graph(mg)] if deployment else [],
-        reload=reload,
-        warnings=warned,
-        parameters=parameters,
-    )
-    for note in (*batch_notes(mg), *warned):
-        _logger.warning("%s", note)
-    return project
+    with claimed(Path(output)):
+        if isinstance(deployment, str):
+            deployment = Deployment(BusOptions(deployment))
+        if isinstance(model, MaseGraph):
+            mg = model
+        elif example_inputs is None and isinstance(model, nn.Module):
+            raise EmissionError("a module needs example_inputs: the tensors that it takes")
+        else:
+            mg = trace(model, example_inputs, name=name)
+        check_finite(mg)
+        configured = mg.has_formats or not says_nothing(config)
+        if not (mg.has_formats and says_nothing(config)):
+            mg = quantize(mg, config, data=data, reuse=reuse)
+        else:
+            mg = measured(mg, data)
+            mg = with_loops(mg) if reuse else mg
+        check_sqnr(mg, min_sqnr)
+        warned = warnings(mg, configured=configured)
+        mg = to_hardware(
+            mg,
+            parallelism=parallelism,
+            multipliers=multipliers,
+            memory=memory,
+            queues=queues,
+            device=device,
+        )
+        project = write_project(
+            mg,
+            Path(output),
+            testbench=write_testbench,
+            additions=[deployment.for_graph(mg)] if deployment else [],
+            reload=reload,
+            warnings=warned,
+            parameters=parameters,
+        )
+        for note in (*batch_notes(mg), *warned):
+            _logger.warning("%s", note)
+        return project
 
 
 def build(
@@ -199,27 +201,29 @@ def build(
             model, example_inputs, output=folder, parallelism=asked, deployment=around, **options
         )
 
-    project = emitted(output, 1 if parallelism is None else parallelism)
-    line = chosen.line_cycles(project.design)
-    if parallelism is None and project.design.interval_cycles > line:
-        try:
-            project = emitted(output, {**within, "target_interval": line})
-        except ParallelismError:
-            project = emitted(output, within)
-    folder = project.folder
-    bitstream = folder.with_name(f"{folder.name}.bit")
-    try:
-        report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
-    except DoesNotFitError as error:
-        if parallelism is None:
-            raise
-        with TemporaryDirectory(prefix="mase_hw_fit_") as scratch:
+    with claimed(Path(output)):
+        folder = Path(output).absolute()
+        bitstream = folder.with_name(f"{folder.name}.bit")
+        check_result(bitstream)
+        project = emitted(output, 1 if parallelism is None else parallelism)
+        line = chosen.line_cycles(project.design)
+        if parallelism is None and project.design.interval_cycles > line:
             try:
-                told = fitting(chosen, emitted(Path(scratch) / folder.name, within).design)
-            except ParallelismError as none:
-                told = f"no parallelism fits {chosen.title}: {none}"
-        raise DoesNotFitError(f"{error}; without --parallelism: {told}") from error
-    return project, report
+                project = emitted(output, {**within, "target_interval": line})
+            except ParallelismError:
+                project = emitted(output, within)
+        try:
+            report = make_bitstream(folder, chosen, bitstream, seeds=seeds, progress=progress)
+        except DoesNotFitError as error:
+            if parallelism is None:
+                raise
+            with TemporaryDirectory(prefix="mase_hw_fit_") as scratch:
+                try:
+                    told = fitting(chosen, emitted(Path(scratch) / folder.name, within).design)
+                except ParallelismError as none:
+                    told = f"no parallelism fits {chosen.title}: {none}"
+            raise DoesNotFitError(f"{error}; without --parallelism: {told}") from error
+        return project, report
 
 
 def prune(mg: MaseGraph, *, structured: bool = False, **options: object) -> MaseGraph:

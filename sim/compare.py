@@ -15,6 +15,7 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from mase_hw._kinds import Record
+from mase_hw._results import result_file
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import SimulationError
@@ -149,14 +150,18 @@ class Comparison:
         return table
 
     def save(self, path: str | Path) -> None:
-        """Write arrays `NODE.float`, `NODE.quantized` and `NODE.rtl` into an `.npz` file."""
+        """Write arrays `NODE.float`, `NODE.quantized` and `NODE.rtl` into an `.npz` file.
+
+        Raises:
+            OutputError: when the file cannot be written, or is somebody else's.
+        """
         arrays: Record = {}
         for name, layer in self.layers.items():
             if layer.exact is not None:
                 arrays[f"{name}.float"] = layer.exact.numpy()
             arrays[f"{name}.quantized"] = layer.quantized.numpy()
             arrays[f"{name}.rtl"] = layer.hardware.numpy()
-        with Path(path).open("wb") as file:
+        with result_file(Path(path)) as made, made.open("wb") as file:
             np.savez(file, **arrays)
 
     def figure(self, path: str | Path) -> list[Path]:

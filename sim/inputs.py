@@ -186,6 +186,8 @@ def _values(stream: Stream, given: object) -> Tensor:
         raise SimulationError(
             f"input {stream.name} has dtype {values.dtype}; expected {spec.dtype} real values"
         )
+    if wants_float:
+        values = values.to(getattr(torch, spec.dtype.removeprefix("torch.")))
     given_shape = tuple(values.shape)
     if stream.batch_dim is None and given_shape == spec.shape:
         values = values.reshape(stream.several(1))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mase_hw._results import result_file
 from mase_hw.emit.design import Stream
 from mase_hw.errors import SimulationError
 from mase_hw.sim._process import died, run_simulator, waiting
@@ -22,6 +23,8 @@ from mase_hw.sim.memory import MemoryState
 
 # Compiling a simulation of fewer cycles so that it is fast takes longer than they do.
 SHORT_CYCLES = 20_000
+# In a project.
+WAVES = Path("sim", "waves.vcd")
 
 
 def run_native(request: RunRequest) -> RunResult:
@@ -128,7 +131,7 @@ def keep_waveform(request: RunRequest, recorded: Path) -> Path | None:
         return None
     if not recorded.is_file():
         raise SimulationError(f"no waveform was written to {recorded}")
-    target = request.project / "sim" / "waves.vcd"
-    target.parent.mkdir(exist_ok=True)
-    shutil.move(recorded, target)
+    target = request.project / WAVES
+    with result_file(target) as made:
+        shutil.move(recorded, made)
     return target

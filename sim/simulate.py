@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mase_hw._kinds import Record
+from mase_hw._results import check_result, inputs_kept, result_file
 from mase_hw._stages import stage
 from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
@@ -29,7 +30,7 @@ from mase_hw.sim.engine import STALLED, Engine, Recording, RunRequest, RunResult
 from mase_hw.sim.inputs import encode_values, random_codes, read_inputs
 from mase_hw.sim.layout import StreamLayout
 from mase_hw.sim.memory import PORT, MemoryState, memory_model
-from mase_hw.sim.native_engine import run_native
+from mase_hw.sim.native_engine import WAVES, run_native
 from mase_hw.sim.queues import QueueMark, queue_marks, queue_states, queue_streams
 from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 
@@ -169,7 +170,7 @@ class SimulationReport:
             suffix = f"_{number}" if number else ""
             arrays[f"codes{suffix}"] = self.outputs[name].numpy()
             arrays[f"values{suffix}"] = self.values[name].numpy()
-        with path.open("wb") as file:
+        with result_file(path) as made, made.open("wb") as file:
             np.savez(file, **arrays)
 
 
@@ -228,7 +229,10 @@ def simulate(
     """
     folder = Path(project)
     summary = DesignSummary.load(folder)
-    _check_options(engine, stall, stalled, seed, outputs)
+    _check_options(engine, stall, stalled, seed)
+    with inputs_kept([Path(inputs)] if isinstance(inputs, str | Path) else []):
+        for path in [*([folder / WAVES] if waves else []), *([Path(outputs)] if outputs else [])]:
+            check_result(path)
     _check_life(engine, summary, resets, reset_memory, repeats)
     inside = (*probes, *queue_streams(summary)) if queues else probes
     chosen = choose_probes(summary, inside)
@@ -335,12 +339,8 @@ def check_engine(engine: str) -> None:
         find_cocotb()
 
 
-def _check_options(
-    engine: str, stall: float, stalled: str, seed: int, outputs: Path | str | None
-) -> None:
+def _check_options(engine: str, stall: float, stalled: str, seed: int) -> None:
     check_engine(engine)
-    if outputs is not None and (Path(outputs).is_dir() or not Path(outputs).parent.is_dir()):
-        raise SimulationError(f"outputs cannot be saved as {outputs}: give a file in a folder")
     if not 0.0 <= stall < 1.0:
         raise SimulationError(f"stall is {stall}; allowed: a probability from 0 to below 1")
     if stalled not in STALLED:

@@ -320,3 +320,89 @@ def _files(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
             yield path
+
+
+# What yields where to write; below it anything may be written.
+DOORS = ("result_file", "result_folder", "claimed", "claim")
+TEMPORARY = (
+    "result_file",
+    "whole_file",
+    "scratch_folder",
+    "TemporaryDirectory",
+    "NamedTemporaryFile",
+)
+# Modules that write below a temporary folder, or a folder of the cache, which their callers have.
+BELOW = (
+    "mase_hw/_cache.py", "mase_hw/deploy/board.py", "mase_hw/deploy/bus.py",
+    "mase_hw/deploy/plain.py", "mase_hw/deploy/projects.py", "mase_hw/emit/manifest.py",
+    "mase_hw/emit/project.py", "mase_hw/hardware/route.py", "mase_hw/proof/*.py",
+    "mase_hw/search/task.py", "mase_hw/search/worker.py", "sim/build.py", "sim/cocotb_engine.py",
+    "sim/native_engine.py", "sim/runtime.py", "sim/testbench/*.py",
+)  # fmt: skip
+_WRITES = {"write_text", "write_bytes", "savefig", "savez", "savez_compressed", "savetxt", "tofile",
+           "save_file", "to_csv", "copy2", "copyfile", "copytree"}  # fmt: skip
+_WRITES_OF = {("torch", "save"), ("np", "save"), ("onnx", "save"), ("shutil", "copy"),
+              ("shutil", "move"), ("os", "link"), ("json", "dump")}  # fmt: skip
+
+
+def door_sites(root: Path) -> set[str]:
+    """Return `file:function` of everything that opens a door to results."""
+    return {f"{path}:{name}" for path, name, call in _calls(root) if _called(call) in DOORS} - {
+        "mase_hw/_results.py:result_file", "mase_hw/_results.py:result_folder",
+        "mase_hw/cli/_files.py:claim",
+    }  # fmt: skip
+
+
+def writes_beside_doors(root: Path) -> list[str]:
+    """Return where a file is written that no door or temporary folder yielded."""
+    return [
+        f"{path}:{call.lineno}: {name}"
+        for path, name, call in _calls(root, TEMPORARY)
+        if _is_write(call) and not any(fnmatch.fnmatch(_source(path), item) for item in BELOW)
+    ]
+
+
+def _source(path: str) -> str:
+    """Return where a module lies in the checkout."""
+    folder = path.removeprefix("mase_hw/").partition("/")[0]
+    return path.removeprefix("mase_hw/") if folder in MAPPED else path
+
+
+def _calls(root: Path, inside: Collection[str] = ()) -> Iterator[tuple[str, str, ast.Call]]:
+    """Yield each call, its module and function; none in a `with` of what is named."""
+    for folder in ("mase_hw", "sim", "kernels"):
+        for path in sorted((root / folder).rglob("*.py")):
+            where = str(path.relative_to(root))
+            where = where if folder == "mase_hw" else f"mase_hw/{where}"
+            yield from ((where, *item) for item in _below(ast.parse(path.read_text()), "", inside))
+
+
+def _below(node: ast.AST, name: str, inside: Collection[str]) -> Iterator[tuple[str, ast.Call]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.Call):
+            yield name, child
+        is_named = isinstance(child, ast.FunctionDef | ast.ClassDef)
+        opens = isinstance(child, ast.With) and any(
+            isinstance(item.context_expr, ast.Call) and _called(item.context_expr) in inside
+            for item in child.items
+        )
+        if not opens:
+            inner = f"{name}.{child.name}".lstrip(".") if is_named else name
+            yield from _below(child, inner, inside)
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
+def _is_write(call: ast.Call) -> bool:
+    name, owner = _called(call), getattr(getattr(call.func, "value", None), "id", "")
+    if name == "open":
+        words = [
+            getattr(item, "value", "") for item in (*call.args, *(k.value for k in call.keywords))
+        ]
+        return any(
+            isinstance(word, str) and re.fullmatch(r"[wax][bt+]*|r[bt]*\+", word) for word in words
+        )
+    return name in _WRITES or (owner, name) in _WRITES_OF

@@ -12,6 +12,8 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import copy
+import functools
 import io
 import json
 import os
@@ -21,6 +23,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 import zipfile
@@ -31,10 +34,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import onnx
 import torch
+from onnx.reference import ReferenceEvaluator
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import mase_hw
 from mase_hw import cli
@@ -47,6 +53,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.sim.inputs import encode_inputs
 from mase_hw.sim.simulate import ENGINES, simulate
 from tests import random_functions
+from tests.doors import files
 
 SECONDS = 60
 NAMES = (
@@ -415,13 +422,109 @@ def a_function(ground: Ground, chance: random.Random) -> None:
             torch.testing.assert_close(graph(more), model(more), equal_nan=True, msg=str(model))
 
 
+def an_onnx_file(ground: Ground, chance: random.Random) -> None:
+    """An ONNX file with other values in any of its fields: refused, or computed as ONNX says."""
+    model = onnx.ModelProto()
+    model.ParseFromString(chance.choice(onnx_files()))
+    for _ in range(chance.choice([1, 1, 1, 2, 4])):
+        change_field(model, chance)
+    with ground.fresh() as here, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        path = here / "net.onnx"
+        path.write_bytes(model.SerializeToString())
+        if chance.random() < 0.1:
+            damage(path, chance)
+        graph = mase_hw.trace(path)
+        found = [graph(*graph.example_inputs)]
+        wanted = evaluated(path, graph.example_inputs)
+        for ours, theirs in zip(tree_leaves(found), wanted, strict=False):
+            # A value between two codes may become either.
+            near = torch.nan_to_num(ours.double()), torch.nan_to_num(torch.tensor(theirs).double())
+            error = (near[0].reshape(-1) - near[1].reshape(-1)).norm()
+            assert error <= 0.05 * near[1].norm() + 1e-4, f"{ours} is not {theirs}"
+        mase_hw.quantize(graph)
+
+
+@functools.cache
+def onnx_files() -> list[bytes]:
+    """Return files of few nodes and many operators, in a version that ONNX's evaluator has."""
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, make in files.ALL_FILES.items():
+            model = onnx.load(make(Path(folder) / name))
+            version = model.opset_import[0]
+            version.version = 19 if version.version == 13 else version.version
+            found.append(model.SerializeToString())
+    return found
+
+
+def evaluated(path: Path, inputs: Iterable[torch.Tensor]) -> list[Any]:
+    """Return what ONNX's own evaluator computes of a file; nothing where it computes nothing."""
+    try:
+        model = onnx.load(path)
+        constant = {item.name for item in model.graph.initializer}
+        names = [item.name for item in model.graph.input if item.name not in constant]
+        given = {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
+        return list(ReferenceEvaluator(model).run(None, given))
+    except Exception:
+        return []
+
+
+def change_field(model: Any, chance: random.Random) -> None:
+    """Change, remove or repeat a field of a message of protobuf, or of one below it."""
+    messages = list(below(model))
+    message = chance.choice(messages)
+    field = chance.choice(message.DESCRIPTOR.fields)
+    held, what = getattr(message, field.name), field.cpp_type
+    with contextlib.suppress(TypeError, ValueError):
+        if field.message_type is not None:
+            alike = [item for item in messages if item.DESCRIPTOR is field.message_type]
+            other = copy.deepcopy(chance.choice(alike)) if alike else None
+            if not field.is_repeated:
+                message.ClearField(field.name)
+                if other is not None and chance.random() < 0.7:
+                    getattr(message, field.name).CopyFrom(other)
+            elif len(held) and chance.random() < 0.5:
+                del held[chance.randrange(len(held))]
+            elif other is not None:
+                held.add().CopyFrom(other)
+            return
+        kind = type(field.default_value) if not field.is_repeated else KINDS.get(what, int)
+        texts = [item.name for item in messages if hasattr(item, "name")]
+        value: Any = {
+            int: chance.choice([0, 1, -1, 2, 3, 7, 18, 127, 1 << 20, (1 << 31) - 1, 1 << 40]),
+            float: chance.choice([0.0, -1.0, 0.5, 1e-40, 1e38, float("nan"), float("inf")]),
+            str: chance.choice([*texts, "", "Relu", "Concat", "../a", "a\0b", "ai.onnx.ml"]),
+            bytes: chance.choice([b"", b"\xff" * 4, chance.randbytes(24), b"../secret"]),
+        }[kind]
+        if not field.is_repeated:
+            setattr(message, field.name, value)
+        elif len(held) and chance.random() < 0.7:
+            held[chance.randrange(len(held))] = value
+        else:
+            held.append(value)
+
+
+# By protobuf's numbers of types in C++; all others are integers.
+KINDS = {5: float, 6: float, 9: bytes}
+
+
+def below(message: Any) -> Iterator[Any]:
+    """Yield a message of protobuf, and all messages in it."""
+    yield message
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in value if field.is_repeated else [value]:
+                yield from below(item)
+
+
 CASES: dict[Case, int] = {
     a_command: 6, a_graph_file: 4, a_program_file: 2, a_project: 4, a_configuration: 4,
     some_inputs: 3,
 }  # fmt: skip
 # Inputs whose number leaves this rest are of one kind.
 OF_ONE_KIND: dict[tuple[int, int], Case] = {
-    (10, 5): a_hostile_file, (10, 7): a_cache, (20, 11): a_function,
+    (10, 5): a_hostile_file, (10, 7): a_cache, (20, 11): a_function, (20, 16): an_onnx_file,
 }  # fmt: skip
 
 
@@ -471,8 +574,11 @@ def _late(number: int, frame: object) -> None:
     raise TimeoutError(f"no end within {SECONDS} s of the processor")
 
 
-def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
-    """Try inputs, each drawn from the seed and its number; return what failed."""
+def tried(
+    seed: int, numbers: Iterable[int], only: Case | None = None, seconds: float = float("inf")
+) -> list[Failure]:
+    """Try inputs, each drawn from the seed and its number, for some time; return what failed."""
+    end = time.monotonic() + seconds
     failures = []
     with (
         tempfile.TemporaryDirectory(prefix="mase-hw-fuzz-") as name,
@@ -484,16 +590,20 @@ def tried(seed: int, numbers: Iterable[int]) -> list[Failure]:
         held.enter_context(patch("mase_hw.hardware.synth.run_yosys", _no_synthesis))
         previous = signal.signal(signal.SIGPROF, _late)
         for number in numbers:
-            failure = _try(ground, random.Random(f"{seed} {number}"), number)
+            if time.monotonic() > end:
+                break
+            failure = _try(ground, random.Random(f"{seed} {number}"), number, only)
             failures += [failure] if failure else []
         signal.signal(signal.SIGPROF, previous)
     return failures
 
 
-def _try(ground: Ground, chance: random.Random, number: int) -> Failure | None:
+def _try(
+    ground: Ground, chance: random.Random, number: int, only: Case | None = None
+) -> Failure | None:
     drawn = chance.choices(list(CASES), list(CASES.values()))[0]
     kinds = [case for (by, rest), case in OF_ONE_KIND.items() if number % by == rest]
-    case = kinds[0] if kinds else drawn
+    case = only or (kinds[0] if kinds else drawn)
     said = io.StringIO()
     ground.harm = ""
     signal.setitimer(signal.ITIMER_PROF, SECONDS)

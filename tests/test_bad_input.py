@@ -216,7 +216,6 @@ SIMULATE_CASES = {
     "--stall 1": (2, "--stall", "0.99"),
     "--stall -0.1": (2, "--stall", "0"),
     "--seed -3": (1, "seed is -3", "from 0"),
-    "--outputs none/y.npz": (1, "none/y.npz", "a file in a folder"),
     "--inputs none.npz": (1, "none.npz", "No such file"),
     "--inputs text.npz": (1, "text.npz", "numpy.savez"),
     "--inputs cut.npz": (1, "cut.npz", "numpy.savez"),

@@ -27,6 +27,17 @@ def test_what_was_found_stays_mended():
     assert not failures, "\n".join(f"{item.number} {item.what}\n{item.text}" for item in failures)
 
 
+def test_changed_onnx_files_are_refused_or_computed_as_onnx_says():
+    failures = fuzz.tried(5, range(40), fuzz.an_onnx_file)
+    assert not failures, "\n".join(item.text for item in failures)
+
+
+@pytest.mark.slow
+def test_changed_onnx_files_for_a_minute():
+    failures = fuzz.tried(6, range(10_000), fuzz.an_onnx_file, seconds=60)
+    assert not failures, "\n".join(f"{i.number} {i.text}" for i in failures)
+
+
 @pytest.fixture(scope="module")
 def ground(tmp_path_factory):
     return fuzz.Ground(tmp_path_factory.mktemp("fuzz"))

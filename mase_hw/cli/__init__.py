@@ -17,6 +17,7 @@ import typer
 
 from mase_hw import __version__
 from mase_hw._cache import cache_folder
+from mase_hw.cli._files import keep_inputs
 from mase_hw.errors import CacheError, MaseError
 
 INTERRUPTED = 130
@@ -44,6 +45,7 @@ def build_app() -> typer.Typer:
     for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
         if not module_info.name.startswith("_"):
             importlib.import_module(f"{__name__}.{module_info.name}").register(app)
+    keep_inputs(app)
     return app
 
 
@@ -65,6 +67,7 @@ def emit_verilog_main() -> None:
 
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     emit_verilog.register(app)
+    keep_inputs(app)
     _run(app)
 
 

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw._results import result_file
+from mase_hw.cli._files import claim
 from mase_hw.cli._options import CHOICES, Clock, Config, Device, Json, Model
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from mase_hw.hardware.explore import Plan
 
 
@@ -64,6 +67,8 @@ def explore(
         "max_bram": max_bram,
     }
     subject = load_subject(model, display)
+    folder = output or Path("build") / f"{subject.mg.name}-explore"
+    claim(folder, ("parallelism.toml", "front.svg"))
     settings = read_config(config).settle(subject)
     fixed = settings.parallelism if isinstance(settings.parallelism, dict) else "auto"
     asked = with_targets(fixed, targets)
@@ -77,11 +82,10 @@ def explore(
             device=device,
             points=points,
         )
-    folder = output or Path("build") / f"{mg.name}-explore"
     with result_file(folder / "parallelism.toml") as made:
         made.write_text(plan.to_toml(mg.name))
     with result_file(folder / "front.svg") as made:
-        _draw(made, mg.name, front, plan)
+        _drawn(mg.name, front, plan).savefig(made, format="svg", metadata={"Date": None})
     if json_output:
         found = {
             **plan.to_dict(),
@@ -107,7 +111,7 @@ def explore(
     )
 
 
-def _draw(path: Path, name: str, front: list[Plan], plan: Plan) -> None:
+def _drawn(name: str, front: list[Plan], plan: Plan) -> Figure:
     """Draw interval against LUT and DSP."""
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -129,4 +133,4 @@ def _draw(path: Path, name: str, front: list[Plan], plan: Plan) -> None:
         axes.grid(alpha=0.3, which="both")
         axes.legend()
     figure.suptitle(f"{name}: nodes alone, estimated")
-    figure.savefig(path, format="svg", metadata={"Date": None})
+    return figure

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw._kinds import Record, Setting
+from mase_hw.cli._files import claim
 from mase_hw.cli._options import (
     CHOICES,
     Clock,
@@ -84,14 +85,14 @@ def fit(
     Without a bound of what may be lost, the best agreement within --max-lut and --max-bram.
     """
     from mase_hw.cli._model import load_subject, read_config, read_parallelism, with_targets
-    from mase_hw.precision.report import WEIGHTS, check_folder, head, to_dict, write
+    from mase_hw.precision.report import FILES, WEIGHTS, head, to_dict, write
 
     display = Display(quiet=json_output)
     asked = None if parallelism is None else read_parallelism(parallelism)
     given = read_config(config)
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-formats"
-    check_folder(folder)
+    claim(folder, FILES)
     lanes = given.settle(subject, asked).parallelism
     targets = {"target_interval": target_interval, "target_fps": target_fps, "clock": clock}
     if asked is None and any(value is not None for value in targets.values()):

@@ -26,10 +26,11 @@ def pack_weights(
     output: Annotated[Path, typer.Option("--output", "-o", help="Image to write.")],
 ) -> None:
     """Write the image that loads a checkpoint into the running design of DIR."""
-    from mase_hw._results import whole_file
+    from mase_hw._results import check_result, result_file
     from mase_hw.deploy.weights import pack_weights as pack
 
+    check_result(output)
     data = pack(project, weights)
-    with whole_file(output) as made:
+    with result_file(output) as made:
         made.write_bytes(data)
     typer.echo(f"{output}: {len(data):,} bytes")

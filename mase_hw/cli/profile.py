@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mase_hw.cli._files import claim
 from mase_hw.cli._options import MEASURE
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def torch_compile(
 
         return profile_torch_compile(model, device, _integers(batch_sizes), length)
 
-    _run(measure, threads, out)
+    _run(measure, threads, out, "torch_compile")
 
 
 @app.command("sdpa")
@@ -76,7 +77,7 @@ def sdpa(
 
         return profile_sdpa(model, device, _integers(lengths))
 
-    _run(measure, threads, out)
+    _run(measure, threads, out, "sdpa")
 
 
 @app.command("mxint8")
@@ -98,7 +99,7 @@ def mxint8(
         batches = _integers(batch_sizes)
         return profile_mxint8(model, device, batches, length, embeddings, quantize_values)
 
-    _run(measure, threads, out)
+    _run(measure, threads, out, *(f"mxint8{part}" for part in ("", "_speed", "_memory", "_error")))
 
 
 @app.command("formats")
@@ -116,7 +117,7 @@ def formats(
 
         return profile_formats(model, device, length=length)
 
-    _run(measure, threads, out)
+    _run(measure, threads, out, "formats")
 
 
 @app.command("kernels")
@@ -134,7 +135,7 @@ def kernels(
 
         return profile_kernels(quick=quick)
 
-    _run(measure, threads, out)
+    _run(measure, threads, out, "kernels")
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -147,22 +148,17 @@ def _integers(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _run(measure: Callable[[], Report], threads: int, out: Path) -> None:
+def _run(measure: Callable[[], Report], threads: int, out: Path, *names: str) -> None:
     from rich.console import Console
 
-    from mase_hw.errors import MaseError
-
     console = Console(emoji=False)
-    try:
-        with console.status("measuring"):
-            if threads:
-                import torch
+    claim(out, [f"{name}.{kind}" for name in names for kind in ("csv", "png", "txt")])
+    with console.status("measuring"):
+        if threads:
+            import torch
 
-                torch.set_num_threads(threads)
-            report = measure()
-    except MaseError as error:
-        Console(stderr=True, emoji=False).print(f"[red]error:[/red] {error}", highlight=False)
-        raise typer.Exit(1) from error
+            torch.set_num_threads(threads)
+        report = measure()
     for table in report.tables:
         console.print(_rich_table(table))
     for note in report.notes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import tomllib
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from mase_hw._config_file import read_toml
 from mase_hw._kinds import Table
 from mase_hw._resources import template_environment
 from mase_hw.deploy.driver.frames import HEADER
@@ -29,6 +31,7 @@ BYTE_BITS, FRAME_BYTES = 10, HEADER.size + 4
 MOST_NAMED = 6
 # Of a bit; a receiver looks at the middle of ten bits.
 MOST_ERROR = 0.02
+MOST_BAUD = 1_000_000_000
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,23 @@ class Board:
         return "".join(family.locate(port, self.pins[port]) for port in PINS)
 
     def check(self, where: str) -> None:
-        """Raise unless the board can be.
+        """Raise unless the board can be, and its values can stand in Verilog and constraints.
 
         Raises:
             ConfigError: naming the file and the key.
         """
+        if not self.title.isprintable():
+            raise ConfigError(f"{where}: title is {self.title!r}; allowed: one line of text")
         if set(self.pins) != set(PINS):
             raise ConfigError(
                 f"{where}: [pins] has {', '.join(self.pins) or 'nothing'}; it must have exactly "
                 f"{', '.join(PINS)}"
             )
+        for port, pin in self.pins.items():
+            if not (isinstance(pin, str) and re.fullmatch(r"\w+", pin, re.ASCII)):
+                raise ConfigError(
+                    f"{where}: the pin of {port} is {pin!r}; allowed: a text of letters and digits"
+                )
         pin, uses = Counter(self.pins.values()).most_common(1)[0]
         if uses > 1:
             ports = [port for port, name in self.pins.items() if name == pin]
@@ -93,10 +103,14 @@ class Board:
         unknown = sorted(set(self.budget or {}) - set(BUDGETS))
         if unknown:
             raise ConfigError(f"{where}: [budget] has {unknown[0]}; known: {', '.join(BUDGETS)}")
+        for key, value in (self.budget or {}).items():
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (is_number and 0 <= value < math.inf):
+                raise ConfigError(f"{where}: {key} is {value!r}; allowed: a number from 0")
         if not 0 < self.clock_mhz < 1000:
-            raise ConfigError(f"{where}: clock_mhz is {self.clock_mhz:g}; allowed: 0 to 1000")
-        if self.baud < 1:
-            raise ConfigError(f"{where}: baud is {self.baud}; allowed: 1 or more")
+            raise ConfigError(f"{where}: clock_mhz is {self.clock_mhz}; allowed: 0 to 1000")
+        if not 1 <= self.baud <= MOST_BAUD:
+            raise ConfigError(f"{where}: baud is {self.baud}; allowed: 1 to {MOST_BAUD}")
         made = self.clock_mhz * 1e6 / max(1, self.clocks_per_bit)
         if self.clocks_per_bit < LEAST_CLOCKS or abs(made / self.baud - 1) > MOST_ERROR:
             raise ConfigError(
@@ -126,13 +140,7 @@ def load_board(name: str) -> Board:
         raise ConfigError(
             f"no board is called {name!r}; {nearest(name, boards())}; or give a .toml file of yours"
         )
-    try:
-        table = tomllib.loads(path.read_text())
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from error
-    board = _board(path, table)
+    board = _board(path, read_toml(path))
     board.check(str(path))
     return board
 
@@ -171,6 +179,7 @@ def with_clock(board: Board, clock_mhz: float | None) -> Board:
 
 def write_board(folder: Path, summary: DesignSummary, board: Board) -> None:
     """Write the top of a board round a design with a serial line, its pins, and its sources."""
+    board.check(f"board {board.name!r}")
     target = folder / BOARD_FOLDER
     target.mkdir()
     text = template_environment().get_template("board.sv.j2").render(board=board, name=summary.name)

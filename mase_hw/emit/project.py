@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._cache import TAKEN, abandoned, alone_in, scratch_folder
+from mase_hw._cache import TAKEN, abandoned, alone_in
 from mase_hw._collection import known_objects_kept
+from mase_hw._results import check_above, claimed, is_input
 from mase_hw._stages import stage
 from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Design, DesignSummary, Stream
@@ -84,6 +85,7 @@ def write_project(
 
     Raises:
         EmissionError: when `folder` is something else, or a file of ours in it has been changed.
+        OutputError: when another run is writing to it.
     """
     given, folder = folder.absolute(), _target(folder)
     if folder.parent.is_dir():
@@ -98,8 +100,7 @@ def write_project(
     stage("files")
     check_instances(design)
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with scratch_folder(folder.parent, purpose=folder.name) as scratch:
+        with claimed(folder) as scratch:
             work = scratch / "new"
             work.mkdir()
             _write(mg, design, work)
@@ -188,12 +189,9 @@ def check_folder(folder: Path) -> None:
 
 
 def _check_writable(folder: Path) -> None:
-    above = next((item for item in folder.parents if item.exists()), folder)
-    if not above.is_dir():
-        raise EmissionError(f"{folder} cannot be made: {above} is a file")
-    for place in (above, folder):
-        if place.is_dir() and not os.access(place, os.W_OK | os.X_OK):
-            raise EmissionError(f"{folder} cannot be made: {place} may not be written by this user")
+    check_above(folder)
+    if folder.is_dir():
+        check_above(folder / DESIGN_FILE)
     if not folder.exists() or _is_empty(folder):
         return
     if not folder.is_dir():
@@ -203,6 +201,12 @@ def _check_writable(folder: Path) -> None:
         raise EmissionError(
             f"{folder} exists and is not a mase-hw project of this release, so it is left alone; "
             "give another folder, or remove it"
+        )
+    read = [name for name in manifest.files if is_input(folder / name)]
+    if read:
+        raise EmissionError(
+            f"{folder / read[0]} is read by this command too, so its project is left alone; give "
+            "another folder"
         )
     changed = manifest.changed(folder)
     if changed:

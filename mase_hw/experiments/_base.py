@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._results import check_result, result_file
+from mase_hw._results import result_file, result_folder
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,16 +64,19 @@ def run_experiment(
     experiment: Experiment, folder: Path, *, quick: bool, progress: Progress, seed: int = 0
 ) -> Outcome:
     """Run an experiment and write its table (CSV) and figure (PNG and SVG) into a folder."""
-    import matplotlib as mpl
-
     experiment = copy(experiment)
     experiment.seed = seed
 
-    folder.mkdir(parents=True, exist_ok=True)
-    for kind in ("csv", "svg", "png"):
-        check_result(folder / f"{experiment.name}.{kind}")
-    outcome = experiment.run(folder, quick=quick, progress=progress)
     name = experiment.name
+    with result_folder(folder, [f"{name}.{kind}" for kind in ("csv", "svg", "png")]):
+        outcome = experiment.run(folder, quick=quick, progress=progress)
+        _write(folder, name, outcome)
+    return outcome
+
+
+def _write(folder: Path, name: str, outcome: Outcome) -> None:
+    import matplotlib as mpl
+
     with result_file(folder / f"{name}.csv") as made, made.open("w", newline="") as file:
         table = csv.writer(file)
         table.writerow(outcome.columns)
@@ -86,7 +89,6 @@ def run_experiment(
         outcome.figure.savefig(made, metadata={"Date": None})
     with result_file(folder / f"{name}.png") as made:
         outcome.figure.savefig(made, dpi=150)
-    return outcome
 
 
 def text(cell: Cell) -> str:

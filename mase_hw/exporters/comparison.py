@@ -87,11 +87,12 @@ def compare(
 
     Raises:
         ConfigError: for a graph without number formats.
-        DataError: where no layer of the graph is in the model.
+        DataError: for inputs that the graph does not take, a file that cannot be run, and where no
+            layer of the graph is in the model.
         ToolError: when the package onnxruntime is missing.
     """
     mg = _graph(project)
-    tensors = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    tensors = _read(mg, inputs)
     theirs = _runtime(Path(model), mg, tensors) if not callable(model) else model(*tensors)
     reference = IntegerReference(mg)
     codes = [
@@ -104,6 +105,34 @@ def compare(
     if not layers:
         raise DataError("no layer of the graph is a tensor of the model: trace the graph from it")
     return Comparison(layers)
+
+
+def _read(mg: MaseGraph, inputs: object) -> list[Tensor]:
+    """Return inputs as tensors of the shapes that a graph takes."""
+    given = [inputs] if isinstance(inputs, Tensor | np.ndarray) else inputs
+    names = [node.name for node in mg.inputs]
+    allowed = f"allowed: one array of numbers for each of {', '.join(names)}"
+    if not isinstance(given, list | tuple):
+        raise DataError(f"inputs are {type(given).__name__}; {allowed}")
+    if len(given) != len(names):
+        raise DataError(f"{len(given)} inputs are given; {allowed}")
+    tensors = []
+    for node, item in zip(mg.inputs, given, strict=True):
+        try:
+            value = item if isinstance(item, Tensor) else torch.from_numpy(np.asarray(item))
+        except TypeError as error:
+            raise DataError(f"input {node.name} is no array of numbers; {allowed}") from error
+        wanted = tuple(common(node).results["data_out_0"].shape[1:])
+        if not value.ndim or value.shape[1:] != wanted or not len(value):
+            shape = ", ".join(["N", *map(str, wanted)])
+            raise DataError(
+                f"input {node.name} has shape {tuple(value.shape)}; expected ({shape}) for N "
+                "inferences, 1 or more"
+            )
+        tensors.append(value.float() if value.is_floating_point() else value)
+    if len({len(item) for item in tensors}) > 1:
+        raise DataError(f"the inputs differ in their number of inferences; {allowed}")
+    return tensors
 
 
 def _graph(project: Project | MaseGraph | str | os.PathLike[str]) -> MaseGraph:
@@ -150,7 +179,12 @@ def _runtime(path: Path, mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, T
         import onnxruntime
     except ImportError as error:
         raise ToolError("comparing needs onnx and onnxruntime: pip install onnxruntime") from error
-    model = onnx.load(str(path))
+    if not path.is_file():
+        raise DataError(f"{path} does not exist; give the ONNX file that the graph was traced from")
+    try:
+        model = onnx.load(str(path))
+    except Exception as error:
+        raise DataError(f"{path} cannot be read as an ONNX file: {error}") from error
     wanted = tensors_of(model, mg)
     del model.graph.output[:]
     for name in dict.fromkeys(wanted.values()):
@@ -158,7 +192,15 @@ def _runtime(path: Path, mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, T
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    try:
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        return _run(session, wanted, inputs) if wanted else {}
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        raise DataError(f"ONNX Runtime does not run {path}: {reason}") from error
+
+
+def _run(session: Any, wanted: Mapping[str, str], inputs: Sequence[Tensor]) -> dict[str, Tensor]:
     rows: dict[str, list[Any]] = {name: [] for name in wanted.values()}
     entries = [(item.name, item.shape) for item in session.get_inputs()]
     size = entries[0][1][0] if isinstance(entries[0][1][0], int) else len(inputs[0])

@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw._results import result_file
 from mase_hw.errors import ConfigError, UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
@@ -48,6 +49,7 @@ def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "
         ConfigError: for another dialect, or a graph without formats.
         UnsupportedError: for a node, or a format, that the dialect does not have; it names the
             node. Nothing is written then.
+        OutputError: when the file cannot be written, or is somebody else's.
     """
     if dialect not in DIALECTS:
         raise ConfigError(f"dialect is {dialect!r}; allowed: {', '.join(DIALECTS)}")
@@ -79,7 +81,8 @@ def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "
     model = helper.make_model(graph, opset_imports=opsets, producer_name="mase-hw")
     onnx.checker.check_model(model)
     file = Path(path)
-    file.write_bytes(model.SerializeToString())
+    with result_file(file) as made:
+        made.write_bytes(model.SerializeToString())
     return file
 
 

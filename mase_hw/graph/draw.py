@@ -14,6 +14,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from torch.fx import Node
 
+from mase_hw._results import result_file
 from mase_hw.graph._layout import Layout, lay_out
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
@@ -83,10 +84,14 @@ class _Box:
 
 
 def draw_graph(mg: CapturedGraph, path: str | Path) -> Path:
-    """Draw `mg` into the SVG file `path`."""
-    target = Path(path)
-    target.write_text(render_svg(mg), encoding="utf-8")
-    return target
+    """Draw `mg` into the SVG file `path`.
+
+    Raises:
+        OutputError: when the file cannot be written, or is somebody else's.
+    """
+    with result_file(Path(path)) as made:
+        made.write_text(render_svg(mg), encoding="utf-8")
+    return Path(path)
 
 
 def render_svg(mg: CapturedGraph) -> str:

@@ -239,9 +239,15 @@ def _counts_rows(result: Any) -> bool:
 
 def _is_constant(node: Node) -> bool:
     """Return whether a result depends on no input."""
-    return node.op == "get_attr" or (
-        node.op == "call_function" and all(map(_is_constant, node.all_input_nodes))
-    )
+    waiting, above = [node], {node}
+    while waiting:
+        item = waiting.pop()
+        if item.op not in ("get_attr", "call_function"):
+            return False
+        new = set(item.all_input_nodes) - above
+        above |= new
+        waiting += new
+    return True
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:

@@ -30,8 +30,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.utils._pytree import tree_leaves
 
 from mase_hw._kinds import Record, Table
-from mase_hw._results import whole_file
-from mase_hw.errors import DataError, MaseError
+from mase_hw._results import result_file
+from mase_hw.errors import DataError, MaseError, OutputError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
 from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.captured import CapturedGraph
@@ -65,12 +65,15 @@ def save_graph(mg: CapturedGraph, path: str | Path) -> Path:
 
     Raises:
         MaseError: when a node holds what has no description, such as a Python function.
-        OutputError: when the file cannot be written.
+        OutputError: when the file cannot be written, or is somebody else's.
     """
     target = Path(path)
     stored, known = _content(mg)
-    with whole_file(target) as made:
-        save_file(stored, made, known)
+    with result_file(target) as made:
+        try:
+            save_file(stored, made, known)
+        except safetensors.SafetensorError as error:
+            raise OutputError(f"{target} cannot be written: {error}") from error
     return target
 
 

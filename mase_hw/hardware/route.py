@@ -7,7 +7,6 @@ count like any other; see `mase_hw.hardware._wrapper`.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from mase_hw._results import whole_file
+from mase_hw._results import check_result, result_file
 from mase_hw.errors import RoutingError
 from mase_hw.hardware._nextpnr import NETLIST, check_installed, pack, place_and_route, too_large
 from mase_hw.hardware._path import CriticalPath, Instance, critical_path
@@ -374,12 +373,7 @@ def _check(
         if not constraints.is_file():
             raise RoutingError(f"{constraints} with the pins of the board does not exist")
     if bitstream is not None:
-        folder = bitstream.absolute().parent
-        if bitstream.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise RoutingError(
-                f"the bitstream {bitstream} cannot be written: give a file in a folder that "
-                "exists and may be written"
-            )
+        check_result(bitstream)
 
 
 def _wrapper(
@@ -467,10 +461,9 @@ def _say_of_seed(say: Progress, seed: int, seeds: int, what: str) -> None:
 def _write_bitstream(
     family: RoutableTarget, part: Part, seed: int, scratch: Path, bitstream: Path
 ) -> None:
-    """Write the file whole or not at all."""
     packed = Path("bitstream")
     pack(family, part, Path(f"layout{seed}"), packed, scratch)
-    with whole_file(bitstream) as made:
+    with result_file(bitstream) as made:
         made.write_bytes((scratch / packed).read_bytes())
 
 

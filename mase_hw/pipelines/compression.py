@@ -14,7 +14,7 @@ from torch import Tensor
 from mase_hw._checks import check_keys
 from mase_hw._config_file import write_config
 from mase_hw._kinds import Record, Table
-from mase_hw._results import check_result, remove_results, result_file
+from mase_hw._results import remove_results, result_file, result_folder
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
@@ -24,7 +24,7 @@ from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.report_quantization import FLOAT_BITS, storage
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
-from mase_hw.pipelines.report import write_report
+from mase_hw.pipelines.report import files, write_report
 from mase_hw.search.objective import digest_of, hardware_metrics, runner
 from mase_hw.training import (
     Batch,
@@ -149,9 +149,14 @@ class CompressionPipeline:
         """
         split = Split.read(split)
         folder = None if output is None else Path(output)
-        if folder is not None:
-            for file in ("model.mase", "config.toml", "report.json"):
-                check_result(folder / file)
+        if folder is None:
+            return self._compressed(mg, split, None, progress)
+        with result_folder(folder, ("model.mase", "config.toml", *files(self.task.metric.name))):
+            return self._compressed(mg, split, folder, progress)
+
+    def _compressed(
+        self, mg: MaseGraph, split: Split, folder: Path | None, progress: Progress | None
+    ) -> CompressionResult:
         formats = [given.get("config") for name, given in self.steps if name == "quantize"]
         start = canonicalize(mg, formats[0] if formats else None)
         check_samples(start, split.test_inputs, split.test_labels, self.task)

@@ -27,6 +27,12 @@ BEYOND = 3e38
 ROW_INCHES, LEAST_INCHES = 0.22, 2.5
 
 
+def files(metric: str) -> list[str]:
+    """Return the names of all files of a report."""
+    figures = [f"{name}.{kind}" for name in (metric, "noise", "ranges") for kind in ("png", "svg")]
+    return ["steps.csv", "layers.csv", "report.json", *figures]
+
+
 def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs: Inputs) -> None:
     """Write the report of a compression.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from mase_hw._drawing import curves, save_figure
 from mase_hw._kinds import Table
+from mase_hw._results import result_folder
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
@@ -67,17 +68,19 @@ def sweep(
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     pipelines = [CompressionPipeline.from_config(_at(config, point)) for point in points]
     split = Split.read(split)
-    rows = []
-    for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
-        name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
-        rows.append({**point, **_measure(pipeline, mg, split, folder / _safe(name))})
-        if progress:
-            progress(number + 1, len(points))
-    write_table(folder / "sweep.csv", rows)
-    write_json(folder / "sweep.json", rows)
-    _draw(folder, list(grid), rows, pipelines[0].task.metric.name)
-    if all("error" in row for row in rows):
-        raise MaseError(f"every point of the sweep failed; the last: {rows[-1]['error']}")
+    names = [f"sweep.{kind}" for kind in ("csv", "json", "png", "svg")]
+    with result_folder(folder, names):
+        rows = []
+        for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
+            name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
+            rows.append({**point, **_measure(pipeline, mg, split, folder / _safe(name))})
+            if progress:
+                progress(number + 1, len(points))
+        write_table(folder / "sweep.csv", rows)
+        write_json(folder / "sweep.json", rows)
+        _draw(folder, list(grid), rows, pipelines[0].task.metric.name)
+        if all("error" in row for row in rows):
+            raise MaseError(f"every point of the sweep failed; the last: {rows[-1]['error']}")
     return SweepResult(rows, folder)
 
 

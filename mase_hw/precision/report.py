@@ -9,22 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mase_hw._drawing import save_figure
-from mase_hw._results import check_result, result_file
+from mase_hw._results import result_file
 from mase_hw.precision.configuration import to_toml
 from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.fitted import Fitted
+from mase_hw.precision.noise_file import STATE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CONFIG, TABLE, FRONT, WEIGHTS = "formats.toml", "formats.csv", "front", "model.mase"
 UNIFORM = "uniform"
-
-
-def check_folder(folder: Path) -> None:
-    """Raise OutputError where files of somebody else have the names of results."""
-    for name in (CONFIG, TABLE, WEIGHTS, f"{FRONT}.png", f"{FRONT}.svg"):
-        check_result(folder / name)
+FILES = (CONFIG, TABLE, WEIGHTS, f"{FRONT}.png", f"{FRONT}.svg", STATE)
 
 
 def write(found: Fitted, folder: Path) -> Path:

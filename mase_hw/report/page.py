@@ -10,7 +10,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from mase_hw._resources import template_environment
-from mase_hw._results import result_file
+from mase_hw._results import check_result, result_file
 from mase_hw.report import charts
 from mase_hw.report.facts import STALL, Facts, Layer, beats, collect, covered, curves, spans
 from mase_hw.sim.compare import decibels
@@ -47,6 +47,7 @@ def write_report(
     """
     folder = Path(project)
     path = Path(output) if output is not None else folder.with_name(f"{folder.name}.html")
+    check_result(path)
     facts = collect(folder, inputs, samples=samples)
     other = collect(Path(compare), inputs, samples=samples) if compare is not None else None
     with result_file(path) as made:

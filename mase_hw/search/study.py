@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from mase_hw._config_file import write_config
-from mase_hw._results import check_result, result_file
+from mase_hw._results import result_file, result_folder
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -159,11 +159,8 @@ def search(
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in ("trials.csv", "best.toml"):
-        check_result(folder / name)
-    study = store.open(task.directions, task.identity())
-    with reported(url):
+    with result_folder(folder, ("trials.csv", "best.toml", "best.mase")), reported(url):
+        study = store.open(task.directions, task.identity())
         recover(study)
         begin(study, mg, task.space, given)
         if dask is not None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from mase_hw._kinds import Table
+from mase_hw._results import result_file
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class History:
     def save(self, path: str | Path) -> Path:
         """Write a table: epoch, losses, metric, and whether the epoch was kept."""
         target = Path(path)
-        with target.open("w", newline="") as file:
+        with result_file(target) as made, made.open("w", newline="") as file:
             table = csv.writer(file)
             named = ("epoch", "loss", "validation_loss", f"validation_{self.metric}", "kept")
             table.writerow(named)

@@ -13,6 +13,7 @@ import torch
 from matplotlib.figure import Figure
 
 import mase_hw
+from mase_hw._results import result_file
 from mase_hw.data import dataset
 from mase_hw.models import models
 from mase_hw.search import Samples
@@ -74,7 +75,8 @@ def main(folder: Path, *, trials: int = 12, epochs: int = 5) -> dict[str, float]
     figure = Figure(figsize=(6, 3.5), layout="constrained")
     axes = figure.add_subplot(xlabel="bits of a weight", ylabel="validation accuracy")
     axes.plot(*zip(*front, strict=True), "o-")
-    figure.savefig(folder / "front.svg")
+    with result_file(folder / "front.svg") as path:
+        figure.savefig(path)
     return {"bits": front[0][0], "accuracy": front[-1][1]}
 
 

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from mase_hw._results import result_file
 from mase_hw.data import dataset
 from mase_hw.kernels.mxint import convert_to_mxint8, dequantize, quantize, use
 from mase_hw.models import models
@@ -85,7 +86,8 @@ def main(folder: Path, *, samples: int = 500, longest: int = 1024) -> dict[str, 
     for name, values in times.items():
         axes.loglog(lengths, values, "o-", label=name)
     axes.legend()
-    figure.savefig(folder / "attention.svg")
+    with result_file(folder / "attention.svg") as path:
+        figure.savefig(path)
     found["naive / fused"] = times["naive"][-1] / times["fused"][-1]
     for name, value in found.items():
         logger.info("%s: %.4g", name, value)

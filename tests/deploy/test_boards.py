@@ -39,8 +39,9 @@ def test_every_board_can_be(name: str, tmp_path: Path) -> None:
 
 def test_a_file_of_the_user_is_a_board(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text(RIGHT)
-    assert load_board(str(path)).device == "LFE5U-25F"
+    for encoding in ("utf-8", "utf-8-sig"):
+        path.write_text(RIGHT, encoding=encoding)
+        assert load_board(str(path)).device == "LFE5U-25F"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,23 @@ def test_a_file_of_the_user_is_a_board(tmp_path: Path) -> None:
         ("title", "titel", "has 'titel'; did you mean title?"),
         ("[pins]", "[pins", "is not TOML"),
         ('tx = "D4"', 'tx = "D4"\n[budget]\nmax_luts = 5', "has max_luts; known: max_lut"),
+        ('tx = "D4"', 'tx = ["D4"]', r"the pin of tx is \['D4'\]; allowed: a text"),
+        ('tx = "D4"', 'tx = "D4\\";"', "the pin of tx is 'D4\";'; allowed"),
+        ('tx = "D4"', 'tx = ""', "the pin of tx is ''; allowed"),
+        ('"Mine"', r'"Mine\ninitial $finish;"', "title is 'Mine.*; allowed: one line of text"),
+        *(
+            (
+                'tx = "D4"',
+                f'tx = "D4"\n[budget]\nmax_lut = {value}',
+                "max_lut is .*allowed: a number",
+            )
+            for value in ('"many"', "nan", "inf", "-5", "true", "[]")
+        ),
+        ("clock_mhz = 25.0", "clock_mhz = nan", "clock_mhz is nan; allowed"),
+        ("clock_mhz = 25.0", f"clock_mhz = {10**400}", "clock_mhz is 10*; allowed"),
+        ("clock_mhz = 25.0", f"clock_mhz = 25\nbaud = {10**400}", "baud is 10*; allowed"),
+        ("clock_mhz = 25.0", f"clock_mhz = 1{'0' * 5000}", "is not TOML"),
+        ("clock_mhz = 25.0", f"clock_mhz = {'[' * 5000}", "is not TOML"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_said(right: str, wrong: str, told: str, tmp_path: Path) -> None:

@@ -164,4 +164,30 @@ def gated(path, seed=0):
     return b.save(path, 13, rank=3)
 
 
+def varied(path, seed=0):
+    """Real numbers: convolution, normalisation, movement, indices, a function, a softmax."""
+    b = Builder(seed, [1, 2, 6, 6])
+
+    def indices(*numbers):
+        return b.tensor(np.array(numbers, np.int64))
+
+    def reals(*shape):
+        return b.tensor(b.random.uniform(0.5, 1.5, shape).astype(np.float32))
+
+    y = b.node("Conv", "x", reals(4, 2, 3, 3), reals(4), pads=[1] * 4, strides=[2, 1])
+    y = b.node("BatchNormalization", y, *(reals(4) for _ in range(4)), epsilon=1e-3)
+    y = b.node("Clip", y, b.tensor(np.float32(-2)), b.tensor(np.float32(6)))
+    y = b.node("Slice", y, indices(0), indices(5), indices(3), indices(2))
+    y = b.node("Pad", y, indices(0, 0, 1, 0, 0, 0, 0, 2), b.tensor(np.float32(0.5)))
+    y = b.node("Concat", y, b.node("Gather", y, indices(2, 0, 1, 3), axis=1), axis=2)
+    y = b.node("Reshape", b.node("Transpose", y, perm=[0, 2, 3, 1]), indices(0, -1, 4))
+    y = b.node("Add", y, b.node("Expand", reals(1, 4), indices(1, 1, 4)))
+    y = b.node("LeakyRelu", b.node("MatMul", y, reals(4, 3)), alpha=0.1)
+    y = b.node("Softmax", b.node("Unsqueeze", y, indices(1)), axis=-1)
+    b.node("ReduceMean", b.node("Flatten", y, axis=2), axes=[1], keepdims=1)
+    return b.save(path, 17, rank=3)
+
+
 FILES = {"gated": gated, "residual": residual, "unsigned": unsigned, "wide": wide}
+# With what nobody quantised.
+ALL_FILES = {**FILES, "varied": varied}

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
+from tests.doors import files
 
 
 def model(nodes, tensors=(), shape=(1, 4), kind=TensorProto.FLOAT, opset=17, outputs=("y",), **kw):
@@ -52,6 +53,30 @@ def branch():
         [helper.make_tensor_value_info("a", TensorProto.FLOAT, [None])],
     )  # fmt: skip
     return node("If", "c", then_branch=inner, else_branch=inner)
+
+
+def functions(*bodies, opset=17):
+    """Return a file whose node F0 is a function of nodes, the others functions of its own."""
+    made = model([node("F0", "x", domain="my", name="call")], opsets=[helper.make_opsetid("my", 1)])
+    for number, nodes in enumerate(bodies):
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("my", 1)]
+        made.functions.append(helper.make_function("my", f"F{number}", ["x"], ["y"], nodes, opsets))
+    return made
+
+
+def row(count, kind="Relu", **attributes):
+    """Return nodes one behind the other, from `x` to `y`."""
+    names = ["x", *(f"v{number}" for number in range(count - 1)), "y"]
+    return [
+        node(kind, names[place], out=names[place + 1], name=f"n{place}", **attributes)
+        for place in range(count)
+    ]
+
+
+def of_type(kind):
+    given = tensor("w", np.ones((4, 4), np.float32))
+    given.data_type = kind
+    return given
 
 
 HALF = tensor("w", np.ones((4, 4), np.float16))
@@ -101,6 +126,38 @@ BAD = {
     "codes of another type": (
         lambda: model(*quantiser(0.1, 0, np.int64)), "y_zero_point|int64"
     ),
+    "stride of zero": (
+        lambda: model([node("MaxPool", "x", kernel_shape=[1, 1], strides=[0, 1])],
+                      shape=(1, 1, 4, 4)),
+        r"'here'.*strides is \[0, 1\]; allowed",
+    ),
+    "function of itself": (
+        lambda: functions([node("F1", "x", domain="my")], [node("F0", "x", domain="my")]),
+        "function 'F0' calls itself",
+    ),
+    "functions deep": (
+        lambda: functions(*([node(f"F{n + 1}", "x", domain="my")] for n in range(2000))),
+        "calls others more than 100 deep",
+    ),
+    "functions of functions": (
+        lambda: functions(*(row(2, f"F{n + 1}", domain="my") for n in range(24)), row(2)),
+        "has 33554432 nodes, with those of its functions; allowed",
+    ),
+    "nodes in a row": (lambda: model(row(3000)), "computes 3000 nodes of its inputs; allowed"),
+    "input of many elements": (
+        lambda: model([node("Relu", "x")], shape=(1, 1 << 28)), "input 'x' has 268435456 elements"
+    ),
+    "unknown type": (lambda: model([node("MatMul", "x", "w")], [of_type(99)]), "'w' is of type 99"),
+    "constant elsewhere": (
+        lambda: model([node("Constant", out="w", name="c", value=outside("w.bin")),
+                       node("MatMul", "x", "w")]),
+        "the data of tensor 'w' of node 'c' lie in another file",
+    ),
+    "constant of a function elsewhere": (
+        lambda: functions([node("Constant", out="w", name="c", value=outside("w.bin")),
+                           node("MatMul", "x", "w")]),
+        "the data of tensor 'w' of node 'c' lie in another file",
+    ),
     "no input": (
         lambda: helper.make_model(helper.make_graph(
             [node("Relu", "w")], "g", [],
@@ -112,16 +169,21 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_refused_in_one_message(name, tmp_path):
+def test_a_bad_file_is_refused_in_one_message(name, tmp_path, monkeypatch):
     make, message = BAD[name]
     path = tmp_path / "m.onnx"
+    # Nothing is taken from the folder in which somebody works.
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "w.bin").write_bytes(bytes(64))
     path.write_bytes(make().SerializeToString())
     with pytest.raises(MaseError, match=message) as caught:
         mase_hw.trace(path)
     assert "\n" not in str(caught.value).strip()
 
 
-@pytest.mark.parametrize("where", ["../secret.bin", "/etc/hostname", "link.bin", "gone.bin", ""])
+@pytest.mark.parametrize(
+    "where", ["../secret.bin", "/etc/hostname", "link.bin", "gone.bin", "a\0b", ""]
+)
 def test_data_outside_the_folder_is_not_read(where, tmp_path):
     folder = tmp_path / "model"
     folder.mkdir()
@@ -190,3 +252,22 @@ def test_a_file_without_the_shape_of_its_input_takes_examples(tmp_path):
         mase_hw.trace(path)
     x = torch.randn(3, 4)
     assert torch.equal(mase_hw.trace(path, x)(x), x.relu())
+
+
+def test_a_comparison_says_what_is_wrong(tmp_path):
+    path, x = files.wide(tmp_path / "m.onnx"), torch.randn(6, 8) / 100
+    mg = quantize(mase_hw.trace(path, x))
+    assert mase_hw.compare(path, mg, x.double().numpy()).worst == 0
+    (tmp_path / "text.onnx").write_text("text")
+    for file, given, message in (
+        (tmp_path / "none.onnx", x, "none.onnx does not exist"),
+        (tmp_path / "text.onnx", x, "cannot be read as an ONNX file"),
+        (path, torch.randn(8, 5), r"shape \(8, 5\); expected \(N, 8\)"),
+        (path, x[:0], "1 or more"),
+        (path, [], "0 inputs are given; allowed: one array"),
+        (path, [x, x], "2 inputs are given"),
+        (path, "data", "inputs are str"),
+        (path, ["data"], "no array of numbers"),
+    ):
+        with pytest.raises(MaseError, match=message):
+            mase_hw.compare(file, mg, given)

@@ -17,7 +17,7 @@ from mase_hw._config_file import read_formats
 from mase_hw.cli._model import Subject, read_config
 from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.emit.warnings import warnings
-from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
+from mase_hw.errors import ConfigError, DataError, MaseError, PrecisionError
 from mase_hw.formats import make_format
 from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
@@ -421,12 +421,6 @@ def test_what_cannot_be_kept_is_said(
 ) -> None:
     with pytest.raises(kind, match=message):
         asked(**goal)
-
-
-def test_files_of_others_stay(tmp_path: Path) -> None:
-    (tmp_path / "formats.toml").write_text("mine")
-    with pytest.raises(OutputError, match="was not written by mase-hw"):
-        write(fit_formats(perceptron(), min_sqnr=20, formats=["fixed"]), tmp_path)
 
 
 def test_scales_that_are_powers_of_two_lose_little_and_reach_as_far() -> None:

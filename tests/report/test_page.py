@@ -137,7 +137,7 @@ def test_wrong_folders_and_files_of_others_are_told(project, tmp_path):
     with pytest.raises(EmissionError, match="is not a mase-hw project"):
         write_report(tmp_path)
     (tmp_path / "mine.html").write_text("mine")
-    with pytest.raises(OutputError, match="was not written by mase-hw"):
+    with pytest.raises(OutputError, match="is left alone: only what mase-hw wrote"):
         write_report(project.folder, tmp_path / "mine.html")
     assert (tmp_path / "mine.html").read_text() == "mine"
 

@@ -60,9 +60,7 @@ def test_files_of_others_in_the_folder_stay(tmp_path):
     for name in ("trials.csv", "best.toml"):
         content = (tmp_path / name).read_bytes()
         (tmp_path / name).write_text("mine")
-        with pytest.raises(
-            OutputError, match=rf"{name} was not written by mase-hw, or was changed"
-        ):
+        with pytest.raises(OutputError, match=rf"{name} exists and is left alone"):
             run(tmp_path)
         assert (tmp_path / name).read_text() == "mine"
         (tmp_path / name).write_bytes(content)

@@ -6,8 +6,9 @@ Nothing of the file is run, and nothing is read outside its folder.
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import CaptureError, ToolError
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 OLDEST_OPSET = 7
+# Of a file, those of functions counted at each call; and of calls of functions in functions.
+MAX_NODES, MAX_DEPTH = 20_000, 100
 
 
 def read_model(path: Path) -> ModelProto:
@@ -41,8 +44,13 @@ def read_model(path: Path) -> ModelProto:
     _check_versions(path, model, onnx.defs.onnx_opset_version())
     for tensor in model.graph.initializer:
         _bring_in(path, tensor)
+    _check_inside(path, model, "")
+    _check_count(path, model)
     if model.functions:
-        model = inliner.inline_local_functions(model)
+        try:
+            model = inliner.inline_local_functions(model)
+        except Exception as error:
+            raise CaptureError(f"{path} has functions that do not fit: {error}") from error
     _check_graph(path, model.graph)
     # Files of other tools leave out the versions of their own domains.
     known = {item.domain for item in model.opset_import}
@@ -96,8 +104,11 @@ def _bring_in(path: Path, tensor: TensorProto) -> None:
         return
     given = {item.key: item.value for item in tensor.external_data}
     folder, where = path.parent.resolve(), given.get("location", "")
-    file = (folder / where).resolve()
     name = f"{path}: the data of {tensor.name!r}"
+    try:
+        file = (folder / where).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise CaptureError(f"{name} lies at {where!r}, which is no path: {error}") from error
     if not where or not file.is_relative_to(folder):
         raise CaptureError(f"{name} lies at {where!r}, outside the model's folder {folder}")
     if not file.is_file():
@@ -121,6 +132,51 @@ def _bring_in(path: Path, tensor: TensorProto) -> None:
         tensor.raw_data = stream.read(length)
     del tensor.external_data[:]
     tensor.data_location = TensorProto.DEFAULT
+
+
+def _check_inside(path: Path, message: Any, where: str) -> None:
+    """Refuse tensors in nodes, functions and inner graphs whose data lie in another file."""
+    from onnx import NodeProto, TensorProto
+
+    if isinstance(message, NodeProto):
+        where = f" of node {message.name or message.op_type!r}"
+    if isinstance(message, TensorProto):
+        if message.data_location == TensorProto.EXTERNAL:
+            raise CaptureError(
+                f"{path}: the data of tensor {message.name!r}{where} lie in another file; allowed "
+                "is that for initialisers alone: save the model with its data inside"
+            )
+        return
+    for field, value in message.ListFields():
+        if field.message_type is not None:
+            for item in [value] if hasattr(value, "ListFields") else value:
+                _check_inside(path, item, where)
+
+
+def _check_count(path: Path, model: ModelProto) -> None:
+    """Refuse more nodes than anybody waits for, those of functions counted at each call."""
+    functions = {(item.domain, item.name): item.node for item in model.functions}
+    counts: dict[tuple[str, str], int] = {}
+
+    def count(nodes: Iterable[NodeProto], above: tuple[tuple[str, str], ...]) -> int:
+        total = 0
+        for node in nodes:
+            key = node.domain, node.op_type
+            if key in above or len(above) > MAX_DEPTH:
+                what = "itself" if key in above else f"others more than {MAX_DEPTH} deep"
+                raise CaptureError(f"{path}: function {node.op_type!r} calls {what}")
+            if key in functions and key not in counts:
+                counts[key] = count(functions[key], (*above, key))
+            graphs = [item.g for item in node.attribute if item.HasField("g")]
+            graphs += [graph for item in node.attribute for graph in item.graphs]
+            total += counts.get(key, 1) + sum(count(item.node, above) for item in graphs)
+        return total
+
+    found = count(model.graph.node, ())
+    if found > MAX_NODES:
+        raise CaptureError(
+            f"{path} has {found} nodes, with those of its functions; allowed are {MAX_NODES}"
+        )
 
 
 def _check_graph(path: Path, graph: GraphProto) -> None:

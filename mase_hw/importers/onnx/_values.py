@@ -17,8 +17,8 @@ from mase_hw.errors import CaptureError
 from mase_hw.formats import Format
 from mase_hw.ops.infrastructure.fake_quantize import format_of, rounded, rounded_to
 
-# Elements of any one tensor of a file.
-MAX_ELEMENTS = 1 << 28
+# Elements of any one constant of a file, and of what is computed of an input.
+MAX_ELEMENTS, MAX_COMPUTED = 1 << 28, 1 << 24
 
 
 @dataclass(frozen=True)

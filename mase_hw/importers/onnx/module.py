@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from mase_hw.errors import CaptureError, MaseError
 from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
 from mase_hw.importers.onnx._values import (
+    MAX_COMPUTED,
     MAX_ELEMENTS,
     Attributes,
     Codes,
@@ -44,6 +46,12 @@ NARROW = {
     "UINT16": (0, (1 << 16) - 1),
 }
 LONGEST_NAME = 40
+# Nodes that are not computed ahead.
+MAX_NODES = 2_500
+_SIZES = {"strides", "dilations", "kernel_shape", "group", "num_heads"}
+# What torch, NumPy and onnx raise where a node or a file is no good.
+_FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, RuntimeError,
+           TypeError, ValueError)  # fmt: skip
 
 
 class OnnxNode(nn.Module):
@@ -73,7 +81,7 @@ class OnnxNode(nn.Module):
             return results
         except MaseError:
             raise
-        except (RuntimeError, ValueError, IndexError, TypeError, KeyError, AssertionError) as error:
+        except _FAULTS as error:
             reason = next((line for line in str(error).splitlines() if line.strip()), "")
             raise self.call.refuse(f"it does not fit what it is given: {reason}") from error
 
@@ -117,6 +125,10 @@ class OnnxModule(nn.Module):
                 item.name: _attribute(self._title, helper.get_attribute_value(item))
                 for item in node.attribute
             }
+            for name in _SIZES & given.keys():
+                if min([given[name]] if isinstance(given[name], int) else given[name]) < 1:
+                    what = f"its {name} is {given[name]}; allowed are numbers from 1"
+                    raise CaptureError(f"node {node_name(node, number)!r}: {what}")
             call = NodeCall(
                 node_name(node, number),
                 node.op_type,
@@ -132,6 +144,11 @@ class OnnxModule(nn.Module):
             self.add_module(name, made)
             self.places[name] = number, f"{node.op_type} {call.name}"
             self._order.append((name, list(node.input), list(node.output)))
+        if len(self._order) > MAX_NODES:
+            raise CaptureError(
+                f"{self._title} computes {len(self._order)} nodes of its inputs; allowed are "
+                f"{MAX_NODES}"
+            )
 
     def _computed_ahead(self, node: OnnxNode, inputs: list[str], outputs: list[str]) -> bool:
         """Compute a node whose operands are all constant."""
@@ -229,12 +246,13 @@ class OnnxModule(nn.Module):
             for name, place in self._held.items()
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
+            _check_input(self._title, item.name, tuple(tensor.shape))
             values[item.name] = _entering(item, tensor.to("meta"))
         for name, operands, results in self._order:
             node = getattr(self, name)
             with torch.device("meta"):
                 found = _listed(node(*(values[item] if item else None for item in operands)))
-            _check_sizes(node.call, found)
+            _check_sizes(node.call, found, MAX_COMPUTED)
             values |= dict(zip(results, found, strict=False))
 
 
@@ -254,6 +272,18 @@ def load_onnx(
         ToolError: when the package onnx is missing.
     """
     file = Path(path)
+    try:
+        return _loaded(file, example_inputs)
+    except MaseError:
+        raise
+    except _FAULTS as error:
+        reason = " ".join(str(error).split())[:200]
+        raise CaptureError(f"{file} is no valid ONNX model: {reason}") from error
+
+
+def _loaded(
+    file: Path, example_inputs: Sequence[Tensor] | None
+) -> tuple[OnnxModule, tuple[Tensor, ...]]:
     module = OnnxModule(read_model(file), str(file)).eval()
     if example_inputs is None:
         generator = torch.Generator().manual_seed(0)
@@ -286,7 +316,8 @@ def _attribute(title: str, value: Any) -> Any:
 def _array(title: str, tensor: TensorProto) -> np.ndarray[Any, Any]:
     from onnx import TensorProto, numpy_helper
 
-    kind = TensorProto.DataType.Name(tensor.data_type).lower()
+    kinds = {number: name for name, number in TensorProto.DataType.items()}
+    kind = kinds.get(tensor.data_type, f"type {tensor.data_type}").lower()
     kind = {"float": "float32", "double": "float64"}.get(kind, kind)
     if kind not in _DTYPES:
         raise CaptureError(
@@ -329,13 +360,7 @@ def _example(file: Path, item: ValueInfoProto, generator: torch.Generator) -> Te
             f"{file}: it does not say {what} of input {item.name!r}; give example inputs: "
             f"trace({file.name!r}, example_inputs), or --inputs"
         )
-    elements = 1
-    for size in shape:
-        elements *= size
-    if elements > MAX_ELEMENTS:
-        raise CaptureError(
-            f"{file}: input {item.name!r} has {elements} elements; allowed are {MAX_ELEMENTS}"
-        )
+    _check_input(str(file), item.name, shape)
     if given.elem_type in (TensorProto.INT32, TensorProto.INT64):
         return torch.zeros(shape, dtype=torch.int64)
     if given.elem_type == TensorProto.BOOL:
@@ -362,14 +387,20 @@ def _listed(found: object) -> list[Any]:
     return list(found) if isinstance(found, tuple | list) else [found]
 
 
-def _check_sizes(call: NodeCall, found: object) -> None:
+def _check_input(title: str, name: str, shape: Sequence[int]) -> None:
+    if (elements := math.prod(shape)) > MAX_COMPUTED:
+        raise CaptureError(
+            f"{title}: input {name!r} has {elements} elements; allowed are {MAX_COMPUTED}"
+        )
+
+
+def _check_sizes(call: NodeCall, found: object, most: int = MAX_ELEMENTS) -> None:
     for value in _listed(found):
         tensor = value.values if isinstance(value, Codes | Sums) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0
-        if elements > MAX_ELEMENTS:
+        if elements > most:
             raise call.refuse(
-                f"its result has {elements} elements, {list(tensor.shape)}; allowed are "
-                f"{MAX_ELEMENTS}"
+                f"its result has {elements} elements, {list(tensor.shape)}; allowed are {most}"
             )
 
 
