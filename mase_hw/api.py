@@ -24,6 +24,7 @@ from mase_hw.errors import DataError, DoesNotFitError, EmissionError, Parallelis
 from mase_hw.exporters.comparison import Comparison as CodesComparison
 from mase_hw.exporters.comparison import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
+from mase_hw.graph.agreement import CHANNEL, check_agreement
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.route import RouteReport
@@ -83,6 +84,7 @@ def emit_verilog(
     name: str | None = None,
     reuse: bool = False,
     min_sqnr: float | None = None,
+    agreement: str = CHANNEL,
     deployment: Deployment | str | None = None,
     reload: Sequence[str] = (),
     parameters: bool = False,
@@ -106,8 +108,10 @@ def emit_verilog(
         name: the design's name.
         reuse: run layers that are alike on the hardware of one, with the weights of each in turn. A
             quantised graph is used as it is: give `quantize` the same.
-        min_sqnr: the least signal over error against the float model, in decibels, that every
-            output must have on `data`, or on the example inputs.
+        min_sqnr: the least agreement with the float model, in decibels, that every output must have
+            on `data`, or on the example inputs.
+        agreement: whose decibels these are: `channel`, the worst channel's about its mean, or
+            `tensor`, the whole tensor's of raw power, see `mase_hw.graph.agreement`.
         deployment: what else is written, see `mase_hw.deploy.deployment.Deployment`; or the word
             for bus ports round the top, such as `axi-stream`.
         reload: layers whose weights can be loaded at run time, or `["*"]` for all.
@@ -122,6 +126,7 @@ def emit_verilog(
             nothing is written then.
     """
     check_folder(Path(output).absolute())
+    check_agreement(agreement)
     with claimed(Path(output)):
         if isinstance(deployment, str):
             deployment = Deployment(BusOptions(deployment))
@@ -138,7 +143,7 @@ def emit_verilog(
         else:
             mg = measured(mg, data)
             mg = with_loops(mg) if reuse else mg
-        check_sqnr(mg, min_sqnr)
+        check_sqnr(mg, min_sqnr, agreement)
         warned = warnings(mg, configured=configured)
         mg = to_hardware(
             mg,

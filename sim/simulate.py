@@ -19,7 +19,7 @@ from mase_hw._stages import stage
 from mase_hw.emit.design import Design, DesignSummary, Stream
 from mase_hw.emit.manifest import Manifest
 from mase_hw.errors import SimulationError
-from mase_hw.graph.agreement import ModelAgreement
+from mase_hw.graph.agreement import CHANNEL, ModelAgreement, check_agreement, least
 from mase_hw.registry import nearest
 from mase_hw.sim.agreement import rtl_agreement
 from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
@@ -85,7 +85,8 @@ class SimulationReport:
         memory: what the port of the external memory did, where there is one.
         agreement: how far the outputs are from the float model: those of the RTL, on the first real
             inputs that were given, or what emission measured on its examples.
-        min_sqnr: the decibels that were asked for.
+        min_sqnr: the decibels that were asked for, and
+        gated: whose: `channel` or `tensor`.
         outputs: codes of each output by stream name, the inferences along the batch dimension.
         values: the reals these codes stand for.
     """
@@ -116,6 +117,7 @@ class SimulationReport:
     memory: MemoryState | None = None
     agreement: ModelAgreement | None = None
     min_sqnr: float | None = None
+    gated: str = CHANNEL
     outputs: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
     values: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
 
@@ -137,9 +139,8 @@ class SimulationReport:
             return None
         if self.agreement is None:
             return False
-        if self.agreement.sqnr_db is None:
-            return None
-        return self.agreement.sqnr_db >= self.min_sqnr
+        ratio = least(self.agreement.outputs.values(), self.gated)
+        return None if ratio is None else ratio >= self.min_sqnr
 
     def to_dict(self) -> dict[str, object]:
         """Return a JSON-serialisable description without the outputs."""
@@ -194,6 +195,7 @@ def simulate(
     checks: bool | None = None,
     reference: Reference | None = None,
     min_sqnr: float | None = None,
+    agreement: str = CHANNEL,
 ) -> SimulationReport:
     """Stream inputs through an emitted project and compare its outputs with the reference.
 
@@ -220,8 +222,9 @@ def simulate(
         checks: whether the rules of all streams inside, and the properties of inner modules, are
             checked in every cycle; by default in the cocotb engine.
         reference: the integer reference; by default rebuilt from the project's saved graph.
-        min_sqnr: the least signal over error against the float model, in decibels, of an output
-            that is right.
+        min_sqnr: the least agreement with the float model, in decibels, of an output that is right.
+        agreement: whose decibels these are: `channel`, the worst channel's about its mean, or
+            `tensor`, the whole tensor's of raw power, see `mase_hw.graph.agreement`.
 
     Raises:
         SimulationError: for wrong inputs or options, and when the design hangs.
@@ -230,6 +233,7 @@ def simulate(
     folder = Path(project)
     summary = DesignSummary.load(folder)
     _check_options(engine, stall, stalled, seed)
+    check_agreement(agreement)
     with inputs_kept([Path(inputs)] if isinstance(inputs, str | Path) else []):
         for path in [*([folder / WAVES] if waves else []), *([Path(outputs)] if outputs else [])]:
             check_result(path)
@@ -270,11 +274,11 @@ def simulate(
         report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
         report = replace(report, as_predicted=_as_predicted(request, report, result))
-    agreement = summary.agreement
+    known = summary.agreement
     if values is not None and reference is None:
         stage("the float model")
-        agreement = rtl_agreement(folder, values, _counted(summary, report.values)) or agreement
-    report = replace(report, agreement=agreement, min_sqnr=min_sqnr)
+        known = rtl_agreement(folder, values, _counted(summary, report.values)) or known
+    report = replace(report, agreement=known, min_sqnr=min_sqnr, gated=agreement)
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report

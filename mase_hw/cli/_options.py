@@ -64,7 +64,14 @@ MinSqnr = Annotated[
     float | None,
     typer.Option(
         metavar="DB",
-        help="Fail where an output has less signal over error against the float model, in dB.",
+        help="Fail where an output agrees with the float model to less, in dB.",
+    ),
+]
+Gated = Annotated[
+    str,
+    typer.Option(
+        metavar="KIND",
+        help="Whose dB: channel, the worst channel's about its mean, or tensor, the whole one's.",
     ),
 ]
 Bus = Annotated[

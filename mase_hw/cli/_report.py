@@ -92,6 +92,7 @@ def evaluate(
     stall: float,
     target: str | None,
     min_sqnr: float | None = None,
+    agreement: str = "channel",
 ) -> Report:
     """Simulate and synthesize as asked; inputs are the test set where the model has one."""
     simulation, accuracy, synthesis = None, None, None
@@ -107,6 +108,7 @@ def evaluate(
                 engine=engine,
                 stall=stall,
                 min_sqnr=min_sqnr,
+                agreement=agreement,
             )
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)

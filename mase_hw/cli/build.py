@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, Config, Json, MinSqnr, Model, Parallelism, Reuse
+from mase_hw.cli._options import HARDWARE, Config, Gated, Json, MinSqnr, Model, Parallelism, Reuse
 from mase_hw.cli._progress import Display
 
 
@@ -30,6 +30,7 @@ def build(
     parallelism: Parallelism = None,
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    agreement: Gated = "channel",
     clock: Annotated[
         float | None,
         typer.Option(
@@ -63,6 +64,7 @@ def build(
             queues=settings.queues,
             reuse=reuse,
             min_sqnr=min_sqnr,
+            agreement=agreement,
             seeds=seeds,
             progress=say,
         )

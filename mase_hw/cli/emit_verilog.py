@@ -15,6 +15,7 @@ from mase_hw.cli._options import (
     Clock,
     Config,
     Device,
+    Gated,
     Json,
     MaxBram,
     MaxDsp,
@@ -64,6 +65,7 @@ def emit_verilog(
     device: Device = "generic",
     reuse: Reuse = False,
     min_sqnr: MinSqnr = None,
+    agreement: Gated = "channel",
     formats: Annotated[
         str | None,
         typer.Option(
@@ -148,6 +150,7 @@ def emit_verilog(
             device=device,
             reuse=reuse,
             min_sqnr=min_sqnr,
+            agreement=agreement,
             deployment=around,
             reload=layers(reload),
             parameters=parameters,
@@ -162,6 +165,7 @@ def emit_verilog(
         stall=stall,
         target=synth,
         min_sqnr=min_sqnr,
+        agreement=agreement,
     )
     if json_output:
         typer.echo(json.dumps(report.to_dict(), indent=2))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, MinSqnr, Model
+from mase_hw.cli._options import HARDWARE, Gated, MinSqnr, Model
 from mase_hw.cli._progress import Display
 
 
@@ -24,6 +24,7 @@ def preflight(
         typer.Option(help="TOML file with number formats, parallelism, memory and queues."),
     ] = None,
     min_sqnr: MinSqnr = None,
+    agreement: Gated = "channel",
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object instead of lines.")
     ] = False,
@@ -51,7 +52,7 @@ def preflight(
             )
     configured = subject.mg.has_formats or not says_nothing(settings.quantize)
     known, warned = ([], []) if problems else (notes(mg), warnings(mg, configured=configured))
-    problems += sqnr_problems(mg, min_sqnr)
+    problems += sqnr_problems(mg, min_sqnr, agreement)
     if json_output:
         found = {
             "problems": [*map(vars, problems)],

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, Json, MinSqnr
+from mase_hw.cli._options import HARDWARE, Gated, Json, MinSqnr
 from mase_hw.cli._progress import Display
 
 
@@ -63,6 +63,7 @@ def simulate(
         Path | None, typer.Option(help="Save the results of the RTL: .npz with codes and values.")
     ] = None,
     min_sqnr: MinSqnr = None,
+    agreement: Gated = "channel",
     json_output: Json = False,
 ) -> None:
     """Simulate the project in DIR, and compare every bit with the integer reference."""
@@ -87,6 +88,7 @@ def simulate(
             checks=checks,
             outputs=outputs,
             min_sqnr=min_sqnr,
+            agreement=agreement,
         )
     if json_output:
         typer.echo(report.to_json())

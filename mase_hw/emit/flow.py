@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import torch
 
 from mase_hw._collection import known_objects_kept
+from mase_hw._kinds import Record, Table
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.graph.metadata import common
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import chosen_parallelism, split_targets
@@ -31,6 +37,7 @@ from mase_hw.passes.canonical.raise_masks import raise_masks_transform_pass
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.canonical.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.configuration import Configuration, with_entries
 from mase_hw.passes.formats.agreement import (
     FirstExamples,
     is_measured,
@@ -134,10 +141,57 @@ def quantize(
         )
     stage("number formats")
     config = {} if config is None else config
-    mg, batches = with_ranges(mg, config, data, reuse=reuse)
-    rounded, _ = quantize_transform_pass(mg, config)
-    quantized = measured(rounded, batches)
-    return widened(mg, config, quantized, lambda wider: measured(wider, batches))
+    trial = Trial(*with_ranges(mg, config, data, reuse=reuse), config)
+    found = trial.run(config)
+    _TRIALS[found] = trial
+    return found
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What other formats of a quantised graph are tried on.
+
+    Attributes:
+        graph: the canonical graph with ranges.
+        batches: the first examples that the ranges are of.
+        config: the configuration that it was quantised in.
+    """
+
+    graph: MaseGraph
+    batches: Sequence[object]
+    config: Mapping[str, object]
+
+    def run(self, config: Mapping[str, object]) -> MaseGraph:
+        """Return the graph in a configuration, measured."""
+        mg, _ = quantize_transform_pass(self.graph, config)
+        mg = measured(mg, self.batches)
+        return widened(self.graph, config, mg, lambda wider: measured(wider, self.batches))
+
+    def with_keys(self, keys: Mapping[str, Table]) -> Record:
+        """Return the configuration with more keys for some nodes, by name."""
+        parsed = Configuration.parse(self.config, [node.name for node in self.graph.nodes])
+        entries: Record = {}
+        for name, fields in keys.items():
+            known = parsed.for_node(name, common(self.graph.node(name)).operator)
+            entries[name] = {"config": {**known, **fields}}
+        return with_entries(self.config, entries)
+
+
+# Of graphs that `quantize` returned.
+_TRIALS: WeakKeyDictionary[MaseGraph, Trial] = WeakKeyDictionary()
+
+
+def trial_of(mg: MaseGraph) -> Trial | None:
+    """Return what other formats of a graph are tried on; None where its weights have changed."""
+    trial = _TRIALS.get(mg)
+    if trial is None:
+        return None
+    constants = {node.target: mg.constant(node) for node in mg.nodes if node.op == "get_attr"}
+    for node in trial.graph.nodes:
+        same = constants.get(node.target) if node.op == "get_attr" else None
+        if same is not None and not torch.equal(same.cpu(), trial.graph.constant(node).cpu()):
+            return None
+    return trial
 
 
 def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
@@ -145,11 +199,14 @@ def measured(mg: MaseGraph, data: Iterable[object] | None = None) -> MaseGraph:
 
     Args:
         mg: a quantised graph; what was measured of it holds while no parameter has changed.
-        data: batches of inputs; without them what was measured, else the example inputs.
+        data: batches of inputs; without them what was measured, else what it was quantised on, or
+            the example inputs.
     """
     if not mg.has_formats or (data is None and is_measured(mg)):
         return mg
     stage("agreement with the float model")
+    if data is None and mg in _TRIALS:
+        data = _TRIALS[mg].batches
     try:
         return measure_agreement_analysis_pass(mg, {} if data is None else {"data": data})[0]
     except (FormatError, RuntimeError) as error:

@@ -178,12 +178,12 @@ def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
         [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
         for name, item in known.ranges.items()
     ]
-    return {"order": known.order, "ranges": ranges}
+    return {"order": known.order, "ranges": ranges, "examples": known.examples}
 
 
 def _decode_software(entry: Table) -> SoftwareMetadata:
     ranges = {name: ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]}
-    return SoftwareMetadata(ranges, entry["order"])
+    return SoftwareMetadata(ranges, entry["order"], entry.get("examples", 0))
 
 
 def _encode_hardware(known: HardwareMetadata) -> dict[str, object]:

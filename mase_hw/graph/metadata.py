@@ -56,10 +56,17 @@ class ValueRange:
 
 @dataclass(frozen=True)
 class SoftwareMetadata:
-    """Observed values by operand and result name, and the node's place in the order."""
+    """What was observed of a node.
+
+    Attributes:
+        ranges: of values, by operand and result name.
+        order: the node's place.
+        examples: how many examples were observed; 0 where that is not known.
+    """
 
     ranges: Mapping[str, ValueRange]
     order: int
+    examples: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mase_hw._kinds import Table
+from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.ops import operators
@@ -88,6 +88,14 @@ class Configuration:
                 if _matches(selector, key, name, operator):
                     return entry
         return None
+
+
+def with_entries(config: Mapping[str, object], entries: Mapping[str, object]) -> Record:
+    """Return a configuration in which entries by name come first; the default is explicit."""
+    by = config.get("by", "type")
+    selectors = list(by) if isinstance(by, list | tuple) else [by]
+    default = {} if "default" in config else {"default": {"config": DEFAULT_ENTRY}}
+    return {**config, **default, "by": list(dict.fromkeys(["name", *selectors])), **entries}
 
 
 def says_nothing(config: object) -> bool:

@@ -14,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
 from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.captured import batch_size
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import OPERAND_NAMES, operator_for
 from mase_hw.passes._pass import Result, graph_pass
@@ -76,7 +77,7 @@ def add_software_metadata_analysis_pass(
     """
     data = batches_of([mg.example_inputs] if data is None else data)
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
-    batches = 0
+    batches = examples = 0
     states: dict[str, Tensor] = {}
 
     def observe(node: Node, value: object) -> None:
@@ -87,6 +88,7 @@ def add_software_metadata_analysis_pass(
         if all(value.numel() for value in inputs):
             run_with(mg, inputs, observe, states)
             batches += 1
+            examples += (batch_size(inputs) or 1) if mg.batched else 1
     if batches == 0:
         raise ConfigError(
             "data holds no batches with an example; give at least one. A generator that was run "
@@ -95,7 +97,7 @@ def add_software_metadata_analysis_pass(
     for order, node in enumerate(mg.nodes):
         tensors = {**_operands(mg, node, observed), **observed[node]}
         ranges = {name: item.range() for name, item in tensors.items() if item.elements}
-        update(node, software=SoftwareMetadata(ranges, order))
+        update(node, software=SoftwareMetadata(ranges, order, examples))
     return mg, {"batches": batches}
 
 

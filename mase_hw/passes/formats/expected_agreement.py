@@ -69,6 +69,11 @@ def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
     ]
 
 
+def expected(mg: MaseGraph) -> Mapping[Node, float]:
+    """Return what the formats on the way to each node explain, decibels of the tensor's power."""
+    return _Ways(mg, MARGIN_DB).expected
+
+
 def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
     """Return the nodes at which more is lost than formats explain, and seen behind them.
 

@@ -20,7 +20,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
-from mase_hw.passes.configuration import DEFAULT_ENTRY, Configuration
+from mase_hw.passes.configuration import Configuration, with_entries
 from mase_hw.passes.formats.expected_agreement import losses, ratio
 from mase_hw.passes.formats.quantize import RESULT, configurable, quantize_transform_pass
 from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
@@ -54,7 +54,7 @@ def widened(
     own = {node.name: node for node in mg.nodes}
     found, entries, seen = quantized, Record(), set[tuple[str, bool]]()
     while True:
-        lost = {_own(found, loss.node): loss for loss in losses(found)}
+        lost = {own_name(found, loss.node): loss for loss in losses(found)}
         # First what leads to where the loss arises, then all that is computed with it.
         steps = [(name, whole) for name in lost if name in own for whole in (False, True)]
         step = next((item for item in steps if item not in seen), None)
@@ -68,8 +68,8 @@ def widened(
             found, entries = _with(mg, config, (found, entries), inner, measure, outputs)
 
 
-def _own(quantized: MaseGraph, node: Node) -> str:
-    """Return the name of a node that was there before casts were inserted."""
+def own_name(quantized: MaseGraph, node: Node) -> str:
+    """Return the name of the node of the model whose result an inserted node carries."""
     while node.op == "call_function" and common(node).operator is not None:
         role = quantized.call(node).operator.role
         if role is None:
@@ -140,7 +140,7 @@ def _with(
 ) -> Result:
     """Return the graph, and all entries, with the narrowest intermediates that keep nearly most."""
     graph, known = before
-    default = config["default"]["config"] if "default" in config else DEFAULT_ENTRY
+    default = with_entries(config, {})["default"]["config"]
     nodes = dict(zip(graph.output_names, graph.outputs, strict=True))
     names = [nodes[name].name for name in outputs]
     tried = []
@@ -148,7 +148,7 @@ def _with(
         width = int(default[WIDTH]) + more
         entries = {**known, **_entries(default, inner, width, known)}
         try:
-            wider = _quantized(mg, config, entries)
+            wider, _ = quantize_transform_pass(mg, with_entries(config, entries))
             if not _has_hardware(wider, inner):
                 continue
             wider = measure(wider)
@@ -190,16 +190,6 @@ def _entries(
             entry[f"{RESULT}_width"] = default[WIDTH]
         found[node.name] = {"config": entry}
     return found
-
-
-def _quantized(
-    mg: MaseGraph, config: Mapping[str, object], entries: Mapping[str, object]
-) -> MaseGraph:
-    by = config.get("by", "type")
-    selectors = list(by) if isinstance(by, list | tuple) else [by]
-    default = {} if "default" in config else {"default": {"config": DEFAULT_ENTRY}}
-    asked = {**config, **default, "by": ["name", *selectors], **entries}
-    return quantize_transform_pass(mg, asked)[0]
 
 
 def _kept(mg: MaseGraph, names: Sequence[str]) -> float:
