@@ -25,16 +25,23 @@ from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operator_for
 from mase_hw.passes.formats.agreement import parts_of
-from mase_hw.passes.formats.expected_agreement import model_agreement, precision_db
-from mase_hw.passes.formats.widen import own_name
+from mase_hw.passes.formats.expected_agreement import (
+    model_agreement,
+    precision_db,
+    source_of,
+)
+from mase_hw.passes.formats.shared_formats import shares_format
 
 MAX_OCTAVES, MAX_BITS = 64, 16
 # What a proposed key gains at least.
 GAIN_DB = 3.0
+# Above an output's figure: what leaves so much is not where it is lost.
+MOST_DB = 10.0
 # Keys that are tried for one node.
-MOST_TRIED = 3
+MOST_TRIED = 5
 
 Keys = Mapping[str, Table]
+Owners = Sequence[tuple[Node, str]]
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ class Adviser:
                 return f"{_words(found.keys)}: {_worst(self._outputs, names)} -> {after}"
         before, after = (str(Closeness(ratio, ratio)) for ratio in figures)
         return (
-            f"no wider format of one node mends it; rounding up to {own_name(self._mg, place)} "
+            f"no wider format of one node mends it; rounding up to {source_of(place).name} "
             f"takes it from {before} to {after}"
         )
 
@@ -125,44 +132,53 @@ class Adviser:
         return None if refused or found is None else found.outputs
 
     def _candidates(self, node: Node, bits: int) -> Iterator[Keys]:
-        """Yield keys: a range that holds, a smaller step, more bits for the result, and for all."""
-        assert self._trial is not None
+        """Yield keys: a range that holds, a smaller step, more bits, and more bits for all."""
         formats = _formats_of(node)
         known = metadata(node).agreement
         clipped = known.saturated if known else {}
-        for name in sorted(clipped, key=lambda item: -clipped[item])[:1]:
-            yield from self._for_owner(node, name, _held(node, name, formats[name]))
-        if not clipped and formats:
-            order = {item: (precision_db(formats[item]), -_largest(node, item)) for item in formats}
-            name = min(formats, key=lambda item: order[item])
-            yield from self._for_owner(node, name, _refitted(node, name, formats[name]))
-        owner, word = _owner(node, "data_out_0")
-        if any(user.op == "output" for user in node.users):
-            yield from self._wider(owner, [word], bits)
+        if formats:
+            if clipped:
+                name = max(clipped, key=lambda item: clipped[item])
+                fields = _held(node, name, formats[name])
+            else:
+                name = min(formats, key=lambda item: _fineness(node, item))
+                fields = _refitted(node, name)
+            owners = sorted(_owners(node, name), key=lambda item: _fineness(*item))
+            yield from self._keys(owners[:1], fields)
+            yield from self._wider(owners[:1], bits)
+            if len(owners) > 1:
+                yield from self._keys(owners, fields)
+        owner = _owners(node, "data_out_0")[0][0] if not _has_entry(node) else node
         operands = common(owner).operands if owner.op == "call_function" else {}
         words = {"data_in" if name.startswith("data_in") else name for name in operands}
-        yield from self._wider(owner, [*sorted(words), "data_out"], bits)
+        every = [(owner, word) for word in sorted(words)] + [*_owners(node, "data_out_0")]
+        yield from self._wider(list(dict.fromkeys(every)), bits)
 
-    def _for_owner(self, node: Node, name: str, fields: Table) -> Iterator[Keys]:
-        owner, word = _owner(node, name)
-        if fields and self._is_configurable(owner):
-            yield {owner.name: {f"{word}_{key}": value for key, value in fields.items()}}
+    def _keys(self, owners: Owners, fields: Table) -> Iterator[Keys]:
+        found: dict[str, Record] = {}
+        for owner, word in owners:
+            if fields and self._is_configurable(owner):
+                keys = {f"{word}_{key}": value for key, value in fields.items()}
+                found.setdefault(owner.name, {}).update(keys)
+        if found:
+            yield found
 
-    def _wider(self, node: Node, words: Sequence[str], bits: int) -> Iterator[Keys]:
+    def _wider(self, owners: Owners, bits: int) -> Iterator[Keys]:
         assert self._trial is not None
-        if not self._is_configurable(node):
-            return
-        entry = self._trial.with_keys({node.name: {}})[node.name]["config"]
-        fields: Record = {}
-        for word in words:
-            own = _width(node, word)
-            if own is not None:
-                fields[f"{word}_width"] = own + bits
-                fraction = entry.get(f"{word}_frac_width")
-                if isinstance(fraction, int):
-                    fields[f"{word}_frac_width"] = fraction + bits
-        if fields:
-            yield {node.name: fields}
+        found: dict[str, Record] = {}
+        for node, word in owners:
+            width = _width(node, word) if self._is_configurable(node) else None
+            if width is None:
+                continue
+            entry = self._trial.with_keys({node.name: {}})[node.name]["config"]
+            fields = found.setdefault(node.name, {})
+            fields[f"{word}_width"] = width + bits
+            general = "data_in" if word.startswith("data_in") else word
+            fraction = entry.get(f"{word}_frac_width", entry.get(f"{general}_frac_width"))
+            if isinstance(fraction, int):
+                fields[f"{word}_frac_width"] = fraction + bits
+        if found:
+            yield found
 
     def _is_configurable(self, node: Node) -> bool:
         assert self._trial is not None
@@ -202,7 +218,7 @@ class Adviser:
         last = figure(high)
         while low + 1 < high:
             middle = (low + high) // 2
-            low, high = (low, middle) if figure(middle) <= last + GAIN_DB else (middle, high)
+            low, high = (low, middle) if figure(middle) <= last + MOST_DB else (middle, high)
         return nodes[high - 1], (figure(high - 1), figure(high))
 
 
@@ -256,25 +272,24 @@ def _range(node: Node, name: str) -> ValueRange | None:
     return software.ranges.get(name) if software else None
 
 
-def _largest(node: Node, name: str) -> float:
-    seen = _range(node, name)
-    return max(abs(seen.minimum), abs(seen.maximum)) if seen else 0.0
-
-
-def _refitted(node: Node, name: str, number_format: Format) -> Table:
+def _refitted(node: Node, name: str) -> Table:
     """Return the fields with which a format has smaller steps, and holds all values as it is now.
 
     Nothing where it is as fine as it can be.
     """
-    ends, found = _ends(node, name), None
-    if ends is None:
-        return {}
+    number_format, octaves = _formats_of(node)[name], _spare_octaves(node, name)
+    return _changed(number_format, number_format.scaled(-octaves)) if octaves else {}
+
+
+def _spare_octaves(node: Node, name: str) -> int:
+    number_format, ends = _formats_of(node)[name], _ends(node, name)
+    if ends is None or not bool(ends.any()):
+        return 0
     for octaves in range(1, MAX_OCTAVES):
         narrower = number_format.scaled(-octaves)
         if narrower is None or not bool(narrower.in_range(ends).all()):
-            break
-        found = narrower
-    return _changed(number_format, found)
+            return octaves - 1
+    return 0
 
 
 def _held(node: Node, name: str, number_format: Format) -> Table:
@@ -321,28 +336,42 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _owner(node: Node, name: str) -> tuple[Node, str]:
-    """Return the node whose entry decides the format of a tensor, and its word for it."""
-    if _has_entry(node):
-        return node, "data_out" if name == "data_out_0" else name
-    while _keeps(node):
-        node = stream_operands(node)[0][1]
-    if _has_entry(node):
-        return node, "data_out"
-    # An input or a cast has the format that is asked for behind it.
-    found = _taker(node)
-    if found is None and node.op == "call_function" and stream_operands(node):
-        return _owner(stream_operands(node)[0][1], "data_out_0")
-    return found or (node, "data_out")
+def _owners(node: Node, name: str) -> Owners:
+    """Return the nodes whose entries decide the format of a tensor, and their words for it.
+
+    A result that no entry names has the format that its consumers ask for, as an input does.
+    """
+    if _has_entry(node) and name != "data_out_0":
+        return [(node, "data_in" if shares_format(node) else name)]
+    source = node
+    while _keeps(source):
+        source = stream_operands(source)[0][1]
+    if _has_entry(source) and metadata(source).asked:
+        return [(source, "data_out")]
+    takers = list(dict.fromkeys(_takers(node)))
+    if takers:
+        return takers
+    if _has_entry(source) or not stream_operands(source):
+        return [(source, "data_out")]
+    return _owners(stream_operands(source)[0][1], "data_out_0")
 
 
-def _taker(node: Node) -> tuple[Node, str] | None:
-    """Return the first operand with an entry that takes a result."""
+def _takers(node: Node) -> Iterator[tuple[Node, str]]:
+    """Yield the operands with an entry that take a result."""
     for user, name in consumers(node):
-        found = (user, name) if _has_entry(user) else _taker(user)
-        if found is not None:
-            return found
-    return None
+        if _has_entry(user):
+            yield user, "data_in" if shares_format(user) else name
+        else:
+            yield from _takers(user)
+
+
+def _fineness(node: Node, word: str) -> float:
+    """Return what a format explains, less what its range is too large for the values, decibels."""
+    formats = _formats_of(node)
+    name = next((item for item in formats if item.startswith(word)), None)
+    if name is None:
+        return math.inf
+    return precision_db(formats[name]) - _BIT_DB * _spare_octaves(node, name)
 
 
 def _has_entry(node: Node) -> bool:

@@ -30,6 +30,7 @@ from mase_hw.passes.formats.expected_agreement import (
     is_real,
     losses,
     model_agreement,
+    source_of,
 )
 
 # Share of elements that a format may clip.
@@ -186,6 +187,7 @@ def check_sqnr(mg: MaseGraph, min_sqnr: float | None, agreement: str = CHANNEL) 
 
 
 def _note(node: Node, text: str) -> Note:
+    node = source_of(node)
     return Note(node.name, metadata(node).module_path, location(node), text)
 
 

@@ -62,6 +62,7 @@ class Layer:
         values: in three models; None where no stream shows them.
         busy: share of cycles in which a beat moved, between the first and the last inference.
         clipped: share of elements that a format clips.
+        tensor_db: raw signal over error of the whole result, decibels, on the examples of emission.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Layer:
     values: LayerValues | None
     busy: float | None
     clipped: float
+    tensor_db: float | None
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,11 @@ class Facts:
     def is_exact(self) -> bool:
         """Whether both simulations equal the integer reference."""
         return self.comparison.is_exact and self.stalled.bit_exact
+
+    @property
+    def examples(self) -> int:
+        """On how many examples emission compared with the float model."""
+        return self.summary.agreement.examples if self.summary.agreement else 0
 
     @property
     def numbers(self) -> Record:
@@ -203,6 +210,7 @@ def _layers(
                 values,
                 None if recording is None else _busy(recording),
                 clipped,
+                agreement.tensor_db if agreement else None,
             )
         )
     return found

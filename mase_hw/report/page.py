@@ -101,8 +101,8 @@ def _graph(svg: str) -> str:
 def _losses(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
     """Yield signal over error of each layer, the worst ones marked."""
     told = [layer for layer in layers if layer.values and layer.values.is_seen]
-    known = [layer for layer in told if layer.values and layer.values.tensor_db is not None]
-    ratios = {layer.name: layer.values.tensor_db or 0.0 for layer in known if layer.values}
+    known = [layer for layer in told if layer.tensor_db is not None]
+    ratios = {layer.name: layer.tensor_db or 0.0 for layer in known}
     finite = [ratio for ratio in ratios.values() if math.isfinite(ratio)]
     most, least = max(finite, default=0.0), min(finite, default=0.0)
     for layer in known:
@@ -128,10 +128,10 @@ def _details(layer: Layer) -> list[tuple[str, str]]:
     ]
     if layer.clipped:
         rows.append(("clipped", f"{100 * layer.clipped:.2f} % of its elements"))
-    if layer.values is not None:
-        rows.append(("signal over error", decibels(layer.values.tensor_db)))
-        if layer.values.largest_error is not None:
-            rows.append(("largest error", f"{layer.values.largest_error:.3g}"))
+    if layer.tensor_db is not None:
+        rows.append(("signal over error of the tensor", decibels(layer.tensor_db)))
+    if layer.values is not None and layer.values.largest_error is not None:
+        rows.append(("largest error", f"{layer.values.largest_error:.3g}"))
     return rows
 
 
@@ -151,10 +151,8 @@ def _sides(facts: Facts, other: Facts) -> list[tuple[str, str, str]]:
 def _short(layer: Layer | None) -> str:
     if layer is None:
         return "-"
-    ratio = layer.values.tensor_db if layer.values else None
-    return (
-        f"{layer.format}, {layer.cycles:,} cycles, {layer.estimate.lut:,.0f} LUT, {decibels(ratio)}"
-    )
+    size = f"{layer.cycles:,} cycles, {layer.estimate.lut:,.0f} LUT"
+    return f"{layer.format}, {size}, {decibels(layer.tensor_db)}"
 
 
 def _text(value: object) -> str:

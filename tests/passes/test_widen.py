@@ -41,8 +41,9 @@ CASES: dict[str, Callable[..., Tensor]] = {
 def agreement(mg: mase_hw.MaseGraph) -> float:
     found = model_agreement(mg)
     assert found is not None
-    assert found.sqnr_db is not None
-    return found.sqnr_db
+    (item,) = found.outputs.values()
+    assert item.tensor_db is not None
+    return item.tensor_db
 
 
 def ports(mg: mase_hw.MaseGraph) -> list[Format]:

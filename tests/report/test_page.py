@@ -1,6 +1,7 @@
 """The page of a project: whole, by itself, and true."""
 
 import json
+import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
@@ -91,6 +92,9 @@ def test_a_page_says_what_was_found(page, project):
     assert "The hardware equals the integer reference on every bit." in text
     assert f"interval, predicted (cycles) {design['predicted']['interval_cycles']}" in text
     assert str(project.design.agreement) in text
+    figures = {f"{item.tensor_db:.1f} dB" for item in project.design.agreement.nodes.values()}
+    told = {f"{ratio} dB" for ratio in re.findall(r"([0-9.]+) dB", text)}
+    assert told <= figures | {f"{project.design.agreement.sqnr_db:.1f} dB"}
     for node in project.mg.nodes:
         if node.op == "call_function":
             assert node.name in text

@@ -45,7 +45,7 @@ def test_values_are_those_of_each_model(project, tmp_path):
         assert torch.equal(layer.exact.reshape(5, 6), exact.double())
         assert torch.equal(layer.quantized.reshape(5, 6), quantized[name].double())
         assert torch.equal(layer.hardware, layer.quantized)
-        assert 10 < layer.sqnr_db < 60
+        assert 10 < layer.tensor_db < 60
     found.save(tmp_path / "values.npz")
     saved = np.load(tmp_path / "values.npz")
     assert {f"linear_0.{kind}" for kind in ("float", "quantized", "rtl")} <= set(saved)

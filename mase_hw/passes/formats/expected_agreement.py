@@ -110,7 +110,7 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
     return ModelAgreement(
         found.examples,
         found.results,
-        worst.name if worst else None,
+        source_of(worst).name if worst else None,
         seen[worst] if worst else None,
         nodes={node.name: item for node, item in nodes.items()},
     )
@@ -278,6 +278,13 @@ def _rounds(node: Node) -> bool:
         and operator.role is None
         and not Numeric.of(operator).keeps_format
     )
+
+
+def source_of(node: Node) -> Node:
+    """Return the node of the model whose result an inserted node, as a cast, carries."""
+    while (operator := _operator(node)) is not None and operator.role is not None:
+        node = _producers(node)[0]
+    return node
 
 
 def _operator(node: Node) -> Operator | None:

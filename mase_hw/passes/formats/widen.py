@@ -21,7 +21,7 @@ from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import Configuration, with_entries
-from mase_hw.passes.formats.expected_agreement import losses, ratio
+from mase_hw.passes.formats.expected_agreement import losses, ratio, source_of
 from mase_hw.passes.formats.quantize import RESULT, configurable, quantize_transform_pass
 from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
 
@@ -54,7 +54,7 @@ def widened(
     own = {node.name: node for node in mg.nodes}
     found, entries, seen = quantized, Record(), set[tuple[str, bool]]()
     while True:
-        lost = {own_name(found, loss.node): loss for loss in losses(found)}
+        lost = {source_of(loss.node).name: loss for loss in losses(found)}
         # First what leads to where the loss arises, then all that is computed with it.
         steps = [(name, whole) for name in lost if name in own for whole in (False, True)]
         step = next((item for item in steps if item not in seen), None)
@@ -66,16 +66,6 @@ def widened(
         if inner:
             outputs = [*lost[name].outputs]
             found, entries = _with(mg, config, (found, entries), inner, measure, outputs)
-
-
-def own_name(quantized: MaseGraph, node: Node) -> str:
-    """Return the name of the node of the model whose result an inserted node carries."""
-    while node.op == "call_function" and common(node).operator is not None:
-        role = quantized.call(node).operator.role
-        if role is None:
-            break
-        node = stream_operands(node)[0][1]
-    return node.name
 
 
 class _Region:
