@@ -255,7 +255,10 @@ class _Channels:
         signal = torch.where(varies, varying, raw.maximum(count * others.mean()))
         alone = (self.count >= FEW) & ~(varies & self._rare(varying))
         ratios = torch.where(alone, _ratios(signal, self.noise), math.inf)
-        together = math.inf if bool(alone.all()) else float(_ratios(signal.sum(), self.noise.sum()))
+        together = math.inf
+        if not bool(alone.all()):
+            power = torch.where(varies, varying, raw).sum()
+            together = float(_ratios(power, self.noise.sum()))
         worst = int(ratios.argmin())
         if len(ratios) == 1 or together <= ratios[worst]:
             return min(together, float(ratios[worst])), None

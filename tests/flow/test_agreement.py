@@ -183,9 +183,8 @@ def test_commands_tell_it_and_fail_where_it_was_asked_for(tmp_path, monkeypatch,
     assert entries["warnings"] == found["warnings"]
     assert entries["agreement"]["outputs"]["output"]["sqnr_db"] < 40
     _, table = command(monkeypatch, capsys, "simulate", "net", "--samples", "2")
-    assert re.search(
-        r"agrees with the float model: \d+\.\d dB.*, 64 examples, inside worst at \w+", table
-    )
+    line = r"agrees with the float model: \d+\.\d dB.*, 64 examples, inside worst at \w+"
+    assert re.search(line, table)
     for arguments in (
         ("preflight", "net.py:head", "--config", "bad.toml"),
         ("simulate", "net", "--samples", "2"),

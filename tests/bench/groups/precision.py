@@ -131,8 +131,8 @@ def intermediates(quick: bool) -> Iterator[Row]:
     """Measure what 16 bits keep of compositions on operands that spread over three decades."""
     import mase_hw
     from mase_hw.emit.preflight import preflight
-    from mase_hw.ops import Apply
     from mase_hw.graph.agreement import TENSOR, least, tensor_db
+    from mase_hw.ops import Apply
     from mase_hw.passes.formats.expected_agreement import model_agreement
 
     entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
