@@ -31,6 +31,8 @@ FEW = 5
 RARE, RARE_SHARE = 3.0, 0.2
 # Of the largest value: less is the rounding of binary32.
 _UNVARYING = 2.0**-20
+# Values whose fourth powers binary32 holds.
+_SMALL, _LARGE = 1e-8, 1e9
 # Stands for a ratio of which only the sign is known, in files.
 _BOUND_DB = 999.0
 
@@ -109,13 +111,12 @@ class Closeness:
     @classmethod
     def from_dict(cls, entry: Table) -> Closeness:
         """Read what `to_dict` wrote."""
-        figures = {
-            name: db if abs(db) < _BOUND_DB else math.copysign(math.inf, db)
-            for name in ("sqnr_db", "tensor_db")
-            if (db := entry.get(name)) is not None
-        }
-        rest = {name: entry[name] for name in ("equal", "channel", "fewer") if name in entry}
-        return cls(**figures, **rest)
+        fields = {name: entry[name] for name in ("equal", "channel", "fewer") if name in entry}
+        for name in ("sqnr_db", "tensor_db"):
+            ratio = entry.get(name)
+            if ratio is not None:
+                fields[name] = ratio if abs(ratio) < _BOUND_DB else math.copysign(math.inf, ratio)
+        return cls(**fields)
 
 
 def decibels(ratio: float | None) -> str:
@@ -233,6 +234,8 @@ class _Channels:
             exact = torch.where(finite, exact, self._shift)
             rounded = torch.where(finite, rounded, self._shift)
         self.count += finite.sum(0)
+        if not _SMALL < float(exact.abs().amax()) < _LARGE:
+            exact = exact.double()
         self.noise += (exact - rounded).square().sum(0, dtype=torch.float64)
         around = exact - self._shift
         square = around.square()
@@ -468,7 +471,7 @@ class ModelAgreement:
             int(entry["examples"]),
             {str(name): Closeness.from_dict(item) for name, item in entry["outputs"].items()},
             worst.get("node"),
-            Closeness.from_dict({"tensor_db": worst["tensor_db"]}).tensor_db if worst else None,
+            Closeness.from_dict(worst).tensor_db,
             str(entry["measured"]),
             {str(name): Agreement.from_dict(item) for name, item in entry["nodes"].items()},
         )
