@@ -177,16 +177,22 @@ class Trial:
         return with_entries(self.config, entries)
 
 
+# Weights of a graph for which other formats are tried.
+MOST_TRIED = 2**24
 # Of graphs that `quantize` returned.
 _TRIALS: WeakKeyDictionary[MaseGraph, Trial] = WeakKeyDictionary()
 
 
 def trial_of(mg: MaseGraph) -> Trial | None:
-    """Return what other formats of a graph are tried on; None where its weights have changed."""
+    """Return what other formats of a graph are tried on.
+
+    None where its weights have changed, or where it has more than `MOST_TRIED` of them, which would
+    take minutes.
+    """
     trial = _TRIALS.get(mg)
-    if trial is None:
-        return None
     constants = {node.target: mg.constant(node) for node in mg.nodes if node.op == "get_attr"}
+    if trial is None or sum(value.numel() for value in constants.values()) > MOST_TRIED:
+        return None
     for node in trial.graph.nodes:
         same = constants.get(node.target) if node.op == "get_attr" else None
         if same is not None and not torch.equal(same.cpu(), trial.graph.constant(node).cpu()):
