@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.fx import Node
-from torch.utils._pytree import tree_leaves
 
 from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import trial_of
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import MaseError
 from mase_hw.formats import Format
-from mase_hw.graph.agreement import Closeness, closeness
+from mase_hw.graph.agreement import Closeness, closeness, decibels
 from mase_hw.graph.fills import float_run, rounds_itself
 from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
@@ -26,6 +24,7 @@ from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operator_for
 from mase_hw.passes.formats.agreement import parts_of
 from mase_hw.passes.formats.expected_agreement import (
+    BIT_DB,
     model_agreement,
     precision_db,
     source_of,
@@ -33,8 +32,10 @@ from mase_hw.passes.formats.expected_agreement import (
 from mase_hw.passes.formats.shared_formats import shares_format
 
 MAX_OCTAVES, MAX_BITS = 64, 16
-# What a proposed key gains at least.
-GAIN_DB = 3.0
+# An output that keeps so much is of full use.
+KEPT_DB = 30.0
+# What a proposed key gains at least: for an output that keeps less, and for others.
+GAIN_DB, FULL_GAIN_DB = 3.0, 6.0
 # Above an output's figure: what leaves so much is not where it is lost.
 MOST_DB = 10.0
 # Keys that are tried for one node.
@@ -42,19 +43,6 @@ MOST_TRIED = 5
 
 Keys = Mapping[str, Table]
 Owners = Sequence[tuple[Node, str]]
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """Keys that were tried.
-
-    Attributes:
-        keys: by node.
-        outputs: the outputs' agreement with them, by name.
-    """
-
-    keys: Keys
-    outputs: Mapping[str, Closeness]
 
 
 class Adviser:
@@ -68,8 +56,10 @@ class Adviser:
     def __init__(self, mg: MaseGraph) -> None:
         self._mg, self._trial = mg, trial_of(mg)
 
-    def mended(self, node: Node, names: Sequence[str], bits: int) -> str:
-        """Return the keys that gain most for some outputs, or where those lose without any.
+    def mended(self, node: Node, names: Sequence[str], bits: int) -> tuple[bool | None, str]:
+        """Keys that gain most for some outputs, as text, else the node up to which they lose.
+
+        Before the text stands whether keys gain; None where nothing was tried.
 
         Args:
             node: where they seem to lose.
@@ -77,17 +67,17 @@ class Adviser:
             bits: how many seem to be missing.
         """
         if self._trial is None:
-            return ""
+            return None, ""
         place, figures = self._lost_at(names)
         for item in dict.fromkeys((node, place)):
             found = self._best(item, names, min(max(bits, 1), MAX_BITS))
             if found is not None:
-                after = _worst(found.outputs, names)
-                return f"{_words(found.keys)}: {_worst(self._outputs, names)} -> {after}"
-        before, after = (str(Closeness(ratio, ratio)) for ratio in figures)
-        return (
+                keys, outputs = found
+                before, after = _worst(self._outputs, names), _worst(outputs, names)
+                return True, f"{_words(keys)}: {before} -> {after}"
+        return False, (
             f"no wider format of one node mends it; rounding up to {source_of(place).name} "
-            f"takes it from {before} to {after}"
+            f"takes it from {decibels(figures[0])} to {decibels(figures[1])}"
         )
 
     def widths(self, least_db: float) -> tuple[int, Closeness] | None:
@@ -97,7 +87,7 @@ class Adviser:
         known = _figure(self._outputs, [*self._outputs])
         if not math.isfinite(known):
             known = 0.0
-        first = 8 + max(1, math.ceil((least_db - known) / _BIT_DB))
+        first = 8 + max(1, math.ceil((least_db - known) / BIT_DB))
         for width in (first, first + 1, first + 3):
             fields = dict.fromkeys(("data_in_width", "weight_width", "bias_width"), width)
             entry = {"name": "fixed", **fields}
@@ -111,14 +101,17 @@ class Adviser:
         found = model_agreement(self._mg)
         return found.outputs if found else {}
 
-    def _best(self, node: Node, names: Sequence[str], bits: int) -> Proposal | None:
+    def _best(
+        self, node: Node, names: Sequence[str], bits: int
+    ) -> tuple[Keys, Mapping[str, Closeness]] | None:
         assert self._trial is not None
-        before, tried = _figure(self._outputs, names), list[Proposal]()
+        before, tried = _figure(self._outputs, names), []
+        least = before + (GAIN_DB if before < KEPT_DB else FULL_GAIN_DB)
         for keys in [*self._candidates(node, bits)][:MOST_TRIED]:
             found = self._try(self._trial.with_keys(keys))
-            if found is not None and _figure(found, names) >= before + GAIN_DB:
-                tried.append(Proposal(keys, found))
-        return max(tried, key=lambda item: _figure(item.outputs, names), default=None)
+            if found is not None and _figure(found, names) >= least:
+                tried.append((keys, found))
+        return max(tried, key=lambda item: _figure(item[1], names), default=None)
 
     def _try(self, config: Mapping[str, object]) -> Mapping[str, Closeness] | None:
         """Return the outputs in a configuration; None where it has no hardware."""
@@ -194,23 +187,18 @@ class Adviser:
         inputs = next(parts_of(mg, self._trial.batches))
         known, own = judgements(mg), set(rounds_itself(mg))
         nodes = [node for node in mg.nodes if node.op != "get_attr" and _formats_of(node)]
-        places = [place for place, name in enumerate(mg.output_names) if name in names]
-
-        def outputs(run: GraphRun) -> list[Tensor]:
-            with torch.no_grad():
-                leaves = tree_leaves(run(inputs))
-            return [item for item in leaves if isinstance(item, Tensor)]
-
-        exact = outputs(float_run(mg))
+        outputs = dict(zip(mg.output_names, mg.outputs, strict=True))
+        with torch.no_grad():
+            exact = float_run(mg).values(inputs)
 
         def figure(count: int) -> float:
-            only = own | {node.name for node in nodes[:count]}
-            rounded = outputs(GraphRun(mg, only=only))
+            run = GraphRun(mg, only=own | {node.name for node in nodes[:count]})
+            with torch.no_grad():
+                rounded = run.values(inputs)
             found = {
-                mg.output_names[place]: closeness(
-                    exact[place], rounded[place], known.get(mg.output_names[place])
-                )
-                for place in places
+                name: closeness(exact[place], rounded[place], known[name])
+                for name in names
+                if (place := outputs[name].name) in exact
             }
             return _figure(found, names)
 
@@ -220,9 +208,6 @@ class Adviser:
             middle = (low + high) // 2
             low, high = (low, middle) if figure(middle) <= last + MOST_DB else (middle, high)
         return nodes[high - 1], (figure(high - 1), figure(high))
-
-
-_BIT_DB = 20 * math.log10(2)
 
 
 def _figure(outputs: Mapping[str, Closeness], names: Sequence[str]) -> float:
@@ -240,7 +225,7 @@ def _worst(outputs: Mapping[str, Closeness], names: Sequence[str]) -> Closeness:
 
 
 def fact(node: Node) -> str:
-    """Return what a format of a node clips; empty where it clips nothing."""
+    """Text of the format and the operand that clip most at a node; empty for none."""
     known = metadata(node).agreement
     clipped = dict(known.saturated) if known else {}
     if not clipped:
@@ -325,7 +310,6 @@ def _changed(before: Format, after: Format | None) -> Table:
 
 
 def _words(keys: Keys) -> str:
-    """Return what to write for which nodes."""
     return "give " + " and ".join(
         f"{name} {', '.join(f'{key} = {_text(value)}' for key, value in fields.items())}"
         for name, fields in keys.items()
@@ -366,12 +350,12 @@ def _takers(node: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _fineness(node: Node, word: str) -> float:
-    """Return what a format explains, less what its range is too large for the values, decibels."""
+    """Decibels that a format explains, less those of its range beyond the values."""
     formats = _formats_of(node)
     name = next((item for item in formats if item.startswith(word)), None)
     if name is None:
         return math.inf
-    return precision_db(formats[name]) - _BIT_DB * _spare_octaves(node, name)
+    return precision_db(formats[name]) - BIT_DB * _spare_octaves(node, name)
 
 
 def _has_entry(node: Node) -> bool:

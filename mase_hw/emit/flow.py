@@ -184,7 +184,7 @@ _TRIALS: WeakKeyDictionary[MaseGraph, Trial] = WeakKeyDictionary()
 
 
 def trial_of(mg: MaseGraph) -> Trial | None:
-    """Return what other formats of a graph are tried on.
+    """Trial of a graph that `quantize` returned.
 
     None where its weights have changed, or where it has more than `MOST_TRIED` of them, which would
     take minutes.

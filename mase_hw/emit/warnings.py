@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from torch.fx import Node
 
-from mase_hw.emit.advice import Adviser, fact
+from mase_hw.emit.advice import KEPT_DB, Adviser, fact
 from mase_hw.emit.preflight import Note, Problem
 from mase_hw.errors import EmissionError
 from mase_hw.graph.agreement import (
@@ -18,6 +18,7 @@ from mase_hw.graph.agreement import (
     ModelAgreement,
     check_agreement,
     decibels,
+    least,
 )
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
@@ -37,9 +38,8 @@ from mase_hw.passes.formats.expected_agreement import (
 SATURATED = 0.01
 # Fewer examples say little of a range.
 HANDFUL = FEW
-# An output that keeps less of the float model is of little use, and one that keeps as much is of
-# full use.
-DESTROYED_DB, KEPT_DB = 20.0, 30.0
+# An output that keeps less of the float model is of little use.
+DESTROYED_DB = 20.0
 # Warnings for which keys are tried.
 MOST_ADVISED = 3
 WHOLE = " of the whole tensor"
@@ -49,12 +49,13 @@ UNMEASURED = "the outputs were not compared with the float model: it does not ru
 def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
     """Warnings of a quantised graph, for its user to read before its hardware is used.
 
-    Named are nodes at which outputs lose more than number formats explain, outputs that keep less
-    than `DESTROYED_DB`, or take few values, formats that clip more than `SATURATED` of their
-    elements where that is seen behind them, and ranges that come from fewer than `HANDFUL`
-    examples, or from inputs that are constant. So is a graph that was not compared with the float
-    model. Of formats that nobody configured it is said when outputs keep less than `KEPT_DB`, and
-    what keeps it. Keys that are proposed were tried on the examples, and gain what is printed.
+    Named are nodes at which outputs lose more than number formats explain, unless they keep
+    `KEPT_DB` and no key gains more, outputs that keep less than `DESTROYED_DB`, or take few values,
+    formats that clip more than `SATURATED` of their elements where that is seen behind them, and
+    ranges that come from fewer than `HANDFUL` examples, or from inputs that are constant. So is a
+    graph that was not compared with the float model. Of formats that nobody configured it is said
+    when outputs keep less than `KEPT_DB`, and what keeps it. Keys that are proposed were tried on
+    the examples, and gain what is printed.
 
     Args:
         mg: what `quantize` returned.
@@ -67,8 +68,9 @@ def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
     return [
         *([] if configured else _destroyed(mg, adviser)),
         *(
-            _note(loss.node, _lost(mg, loss, adviser if place < MOST_ADVISED else None))
+            _note(loss.node, text)
             for place, loss in enumerate(lost)
+            if (text := _lost(mg, loss, adviser if place < MOST_ADVISED else None))
         ),
         *(
             _note(node, _low_text(mg, name, node, adviser if place < MOST_ADVISED else None))
@@ -127,7 +129,7 @@ def _low_text(mg: MaseGraph, name: str, node: Node, adviser: Adviser | None) -> 
     assert known is not None
     item = known.results[name]
     bits = math.ceil((KEPT_DB - max(item.sqnr_db or 0.0, -10.0)) / BIT_DB) + 1
-    advice = adviser.mended(node, [name], bits) if adviser else ""
+    advice = adviser.mended(node, [name], bits)[1] if adviser else ""
     said = (f"output {name} keeps {item} of what varies", item.fewer, advice)
     return "; ".join(filter(None, said))
 
@@ -192,14 +194,20 @@ def _note(node: Node, text: str) -> Note:
 
 
 def _lost(mg: MaseGraph, loss: Loss, adviser: Adviser | None) -> str:
-    """Message of a loss: for which output, where, what is clipped, and what was tried."""
+    """Message of a loss: for which output, where, what is clipped, and what was tried.
+
+    Empty where enough is kept and nothing gains more.
+    """
     names = list(loss.outputs)
     known, others = _measured(mg), len(names) - 1
     assert known is not None
     many = f" and {others} other output{_plural(others)}" if others else ""
     before, result = loss.drop_db
     bits = math.ceil((before - max(result, 0.0)) / BIT_DB)
-    advice = adviser.mended(loss.node, names, bits) if adviser else ""
+    gains, advice = adviser.mended(loss.node, names, bits) if adviser else (None, "")
+    kept = least(known.results[name] for name in names)
+    if gains is False and kept is not None and kept >= KEPT_DB:
+        return ""
     place = f"Lost here, from {decibels(before)} to {decibels(result)} of the tensor"
     return (
         f"output {names[0]}{many}: {known.results[names[0]]} against the float model, where "

@@ -133,7 +133,7 @@ def _bounded(ratio: float) -> float:
 
 
 def closeness(exact: Tensor, rounded: Tensor, judgement: Judgement | None = None) -> Closeness:
-    """Return how close a quantised output is to the float model's.
+    """Closeness of a quantised output to the float model's.
 
     Args:
         exact: the float model's, of any number of examples.
@@ -277,7 +277,7 @@ class _Channels:
         return (varying > 0.0) & (varying > self.count * least)
 
     def _rare(self, varying: Tensor) -> Tensor:
-        """Return whether variation rests on very few of many elements: `(sum d^2)^2 / sum d^4`."""
+        """Channels whose effective elements, `(sum d^2)^2 / sum d^4`, are very few of many."""
         first, second, third, fourth = self.powers
         mean = first / self.count.clamp(min=1.0)
         central = fourth - 4 * mean * third + 6 * mean.square() * second - 3 * first * mean**3
@@ -285,7 +285,7 @@ class _Channels:
         return effective < (RARE_SHARE * self.count).clamp(max=RARE)
 
     def fewer(self, one_scale: bool) -> str:
-        """Return which channels take one value or two where the float model takes more."""
+        """Text of the channels with one value or two where the float model has more."""
         assert self.exact is not None
         assert self.rounded is not None
         exact, rounded, count = self.exact, self.rounded, self.count

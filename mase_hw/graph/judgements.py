@@ -17,7 +17,7 @@ from mase_hw.ops import Elementwise, Judged, Numeric, Operator, operator_for
 
 
 def judgements(mg: MaseGraph) -> dict[str, Judgement]:
-    """Return how each output of a graph is judged, by name.
+    """Judgements of a graph's outputs, by name.
 
     Channels lie along the last dimension, or where the operator says that computes them, as a
     convolution does; movement and element by element they are followed to the output. Results are
@@ -109,7 +109,7 @@ class _Marks:
         return any(self._is_unit(*way, axis, judged.row_unit) for way in ways)
 
     def _is_unit(self, rows: Node, unit: Node, axis: int, kind: str) -> bool:
-        """Return whether one number for a row is the sum, or its like, of these rows."""
+        """True for one number a row that is the sum, or its like, of these rows."""
         above = {item for item in self._before(rows) if self._size(item, axis) > 1}
         for item in self._before(unit):
             operator = operator_for(item.target) if item.op == "call_function" else None
@@ -142,7 +142,7 @@ def _moves(operator: Operator | None) -> bool:
 
 
 def _passes(operator: Operator) -> bool:
-    """Return whether each result is computed of one element of each operand."""
+    """True for operators each result of which depends on one element of each operand."""
     return (
         isinstance(operator, Elementwise)
         or operator.role is not None

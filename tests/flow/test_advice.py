@@ -93,7 +93,7 @@ def test_every_proposed_key_gains_what_is_printed():
     assert sum(map(checked, range(4))) > 1
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_200_proposed_keys_gain_what_is_printed():
     count, seed = 0, 100
     while count < 200:

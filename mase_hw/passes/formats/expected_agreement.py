@@ -70,7 +70,7 @@ def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
 
 
 def expected(mg: MaseGraph) -> Mapping[Node, float]:
-    """Return what the formats on the way to each node explain, decibels of the tensor's power."""
+    """Decibels of a tensor's power that the formats on the way to it explain, by node."""
     return _Ways(mg, MARGIN_DB).expected
 
 
