@@ -22,6 +22,7 @@ from mase_hw.graph.metadata import ValueRange, common, metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operator_for
+from mase_hw.passes.configuration import DEFAULT_ENTRY
 from mase_hw.passes.formats.agreement import parts_of
 from mase_hw.passes.formats.expected_agreement import (
     BIT_DB,
@@ -89,8 +90,8 @@ class Adviser:
             known = 0.0
         first = 8 + max(1, math.ceil((least_db - known) / BIT_DB))
         for width in (first, first + 1, first + 3):
-            fields = dict.fromkeys(("data_in_width", "weight_width", "bias_width"), width)
-            entry = {"name": "fixed", **fields}
+            widths = (key for key in DEFAULT_ENTRY if key.endswith("_width"))
+            entry = {**DEFAULT_ENTRY, **dict.fromkeys(widths, width)}
             found = self._try({"default": {"config": entry}})
             if found is not None and _figure(found, [*found]) >= least_db:
                 return width, _worst(found, [*found])

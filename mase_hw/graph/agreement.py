@@ -221,7 +221,8 @@ class _Channels:
         finite = rows.double().nan_to_num(0.0, 0.0, 0.0)
         self._shift = finite.mean(0).to(rows.dtype if rows.is_floating_point() else torch.float32)
         channels = rows.shape[1]
-        self.count, self.noise = torch.zeros(2, channels, dtype=torch.float64)
+        self.count = torch.zeros(channels, dtype=torch.float64)
+        self.noise = torch.zeros(channels, dtype=torch.float64)
         self.powers = torch.zeros(4, channels, dtype=torch.float64)
         self.exact: _Values | None = None
         self.rounded: _Values | None = None
@@ -441,14 +442,14 @@ class ModelAgreement:
     def __str__(self) -> str:
         """Return a line: figure, examples and the node that loses most.
 
-        `41.3 dB at channel 3 (whole tensor 45.0 dB), 512 examples, inside worst at gates (7.7 dB)`.
+        `41.3 dB at channel 3 (whole tensor 45.0 dB), 9 examples, inside worst at x (tensor 7 dB)`.
         """
         name, item = min(self.outputs.items(), key=lambda pair: _order(pair[1]))
         of = f" of output {name}" if len(self.outputs) > 1 else ""
         line = f"{item}{of}, {self.examples} example{'s' if self.examples != 1 else ''}"
         line += " on the RTL" if self.source == RTL else ""
         if self.worst is not None and self.worst_db is not None:
-            line += f", inside worst at {self.worst} ({decibels(self.worst_db)} of its tensor)"
+            line += f", inside worst at {self.worst} (tensor {decibels(self.worst_db)})"
         fewer = {other: beside.fewer for other, beside in self.outputs.items() if beside.fewer}
         return "; ".join([line, *(f"{other}: {text}" for other, text in fewer.items())])
 
