@@ -61,8 +61,8 @@ class _Marks:
         sources = [item for _, item in stream_operands(node) if item in self.of]
         alike = [item for item in sources if spec(item).shape == shape]
         if declared is not None:
-            axis = declared % len(shape)
-            return axis if shape[axis] > 1 else None
+            own = declared % len(shape)
+            return own if shape[own] > 1 else None
         if not sources:
             return self._last(node)
         source = (alike or sources)[0]
