@@ -11,11 +11,12 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from mase_hw.emit.project import load_graph
-from mase_hw.graph.agreement import RTL, ModelAgreement
+from mase_hw.graph.agreement import RTL, ModelAgreement, Sums
 from mase_hw.graph.fills import float_run
+from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import spec
-from mase_hw.passes.formats.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES, Sums
+from mase_hw.passes.formats.agreement import CHUNK_EXAMPLES, MAX_EXAMPLES
 from mase_hw.passes.formats.merge_thresholds import is_merged
 
 
@@ -36,7 +37,8 @@ def rtl_agreement(
     if is_merged(mg):
         return None
     count = min(len(inputs[0]), MAX_EXAMPLES)
-    sums = [Sums() for _ in summary.outputs]
+    known = judgements(mg)
+    sums = [Sums(known[name]) for name in mg.output_names]
     start = 0
     for results in _float_results(mg, [item[:count] for item in inputs]):
         size = min(CHUNK_EXAMPLES, count - start) if runs_together(mg) else 1
@@ -46,8 +48,8 @@ def rtl_agreement(
             total.add(exact.double() if real else exact, found if real else found.to(exact.dtype))
         start += size
     outputs = dict(zip(mg.output_names, (total.closeness() for total in sums), strict=True))
-    known = summary.agreement or ModelAgreement(0, {})
-    return replace(known, examples=count, outputs=outputs, source=RTL)
+    measured = summary.agreement or ModelAgreement(0, {})
+    return replace(measured, examples=count, outputs=outputs, source=RTL)
 
 
 def _float_results(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:

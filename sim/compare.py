@@ -18,12 +18,11 @@ from mase_hw._kinds import Record
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.emit.project import load_graph
 from mase_hw.errors import SimulationError
-from mase_hw.graph.agreement import Closeness
+from mase_hw.graph.agreement import decibels, tensor_db
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
 from mase_hw.graph.reference import IntegerReference
-from mase_hw.passes.formats.agreement import sqnr_db
 from mase_hw.passes.formats.expected_agreement import unseen
 from mase_hw.passes.formats.merge_thresholds import is_merged
 from mase_hw.sim.agreement import graph_inputs, runs_together
@@ -73,11 +72,11 @@ class LayerValues:
     first: Mismatch | None
 
     @property
-    def sqnr_db(self) -> float | None:
-        """Signal over error of the hardware against the float model, decibels; of reals alone."""
+    def tensor_db(self) -> float | None:
+        """Raw signal over error of the hardware's whole tensor, decibels; of reals alone."""
         if self.exact is None or not self.exact.is_floating_point():
             return None
-        return sqnr_db(self.exact, self.hardware)
+        return tensor_db(self.exact, self.hardware)
 
     @property
     def largest_error(self) -> float | None:
@@ -125,9 +124,9 @@ class Comparison:
         None where nothing is lost.
         """
         seen = [layer for layer in self.layers.values() if layer.is_seen]
-        known = [layer for layer in seen if layer.sqnr_db is not None]
-        found = min(known, key=lambda layer: layer.sqnr_db or 0.0, default=None)
-        return found if found is not None and found.sqnr_db != math.inf else None
+        known = [layer for layer in seen if layer.tensor_db is not None]
+        found = min(known, key=lambda layer: layer.tensor_db or 0.0, default=None)
+        return found if found is not None and found.tensor_db != math.inf else None
 
     def table(self) -> Table:
         """Return a table with a row per layer, for rich."""
@@ -136,13 +135,13 @@ class Comparison:
         table = Table(title=f"{self.request.summary.name}: {self.inferences} inferences")
         table.add_column("layer")
         table.add_column("format")
-        for name in ("signal over error", "largest error", "RTL differs"):
+        for name in ("signal over error of the tensor", "largest error", "RTL differs"):
             table.add_column(name, justify="right")
         for layer in self.layers.values():
             table.add_row(
                 layer.node,
                 layer.format,
-                decibels(layer.sqnr_db),
+                decibels(layer.tensor_db),
                 "-" if layer.largest_error is None else f"{layer.largest_error:.3g}",
                 str(layer.mismatches),
             )
@@ -163,7 +162,7 @@ class Comparison:
         """Draw signal over error of every layer as `path.png` and `path.svg`."""
         from mase_hw._drawing import save_figure
 
-        rows = [(layer.node, layer.sqnr_db) for layer in self.layers.values()]
+        rows = [(layer.node, layer.tensor_db) for layer in self.layers.values()]
         known = [(name, ratio) for name, ratio in rows if ratio is not None]
 
         def draw(axes: Axes) -> None:
@@ -174,7 +173,7 @@ class Comparison:
                 [min(ratio, most) for _, ratio in known],
             )
             axes.invert_yaxis()
-            axes.set_xlabel("signal over error against the float model, dB")
+            axes.set_xlabel("whole tensor's signal over error against the float model, dB")
 
         return save_figure(Path(path), draw, height=1.2 + 0.25 * len(known))
 
@@ -335,8 +334,3 @@ def _largest_error(wanted: Tensor, found: Tensor) -> float:
 
 def _tensors(outputs: object) -> list[Tensor]:
     return [item for item in tree_leaves(outputs) if isinstance(item, Tensor)]
-
-
-def decibels(ratio: float | None) -> str:
-    """Return a ratio as text, `-` for none."""
-    return "-" if ratio is None else str(Closeness(ratio))

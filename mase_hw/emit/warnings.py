@@ -10,7 +10,7 @@ from torch.fx import Node
 from mase_hw.emit.cure import reason
 from mase_hw.emit.preflight import Note, Problem
 from mase_hw.errors import EmissionError
-from mase_hw.graph.agreement import Agreement, Closeness
+from mase_hw.graph.agreement import Agreement, decibels, least
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
 from mase_hw.passes.formats.expected_agreement import BIT_DB, Loss, harmful, is_real, losses
@@ -50,10 +50,10 @@ def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
 
 def _destroyed(mg: MaseGraph) -> Iterator[Note]:
     known = _measured(mg)
-    ratio = known.sqnr_db if known else None
+    ratio = least(known.results.values()) if known else None
     if ratio is not None and ratio < DESTROYED_DB:
         text = (
-            f"without a configuration every tensor has 8 bits, which keep {Closeness(ratio)} of "
+            f"without a configuration every tensor has 8 bits, which keep {decibels(ratio)} of "
             "this model; `mase-hw fit MODEL --min-sqnr 30` finds formats that keep it for the "
             "least hardware, and `emit-verilog MODEL --formats auto` uses them"
         )
@@ -106,12 +106,12 @@ def _lost(loss: Loss) -> str:
     names = list(loss.outputs)
     (first, ratio), others = next(iter(loss.outputs.items())), len(names) - 1
     many = f" and {others} other output{_plural(others)}" if others else ""
-    measured = str(Closeness(ratio)) if ratio is not None else "wrong elements"
+    measured = decibels(ratio) if ratio is not None else "wrong elements"
     given, result = loss.drop_db
     bits = math.ceil((given - max(result, 0.0)) / BIT_DB)
     return (
         f"output {first}{many}: {measured} against the float model, where formats explain "
-        f"{loss.expected_db:.0f} dB. Lost here, from {Closeness(given)} to {Closeness(result)}: "
+        f"{loss.expected_db:.0f} dB. Lost here, from {decibels(given)} to {decibels(result)}: "
         f"{reason(loss.node, bits)}"
     )
 

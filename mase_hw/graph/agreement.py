@@ -1,54 +1,358 @@
-"""Signal over error of a quantised graph's values against the float model."""
+"""Agreement of a quantised graph with the float model: what it is, and its figures.
+
+A real result is judged by channel: `10 log10` of the power of what varies, about the channel's
+mean in the float model, over the power of the errors. Its figure is the worst channel's, so that
+neither an offset nor a channel of a larger scale hides what is lost. Results in one scale, as
+probabilities are, are judged over all channels together, each about its own mean. A channel that
+does not vary in the float model is compared by its value: its own power, or that of what varies in
+the others where that is larger. A channel of fewer than `FEW` elements, or whose variation rests on
+very few of many, is judged together with all others. Beside it stands the whole tensor's figure, of
+raw power.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+import torch
+from torch import Tensor
+
 from mase_hw._kinds import Table
+from mase_hw.errors import ConfigError
 
 GRAPH, RTL = "quantized graph", "RTL"
+# What may be gated: the worst channel's figure, or the whole tensor's.
+CHANNEL, TENSOR = "channel", "tensor"
+# Fewer elements of a channel say little of it by itself.
+FEW = 5
+# Elements on which variation rests at least, for a channel to be judged by itself, and their share.
+RARE, RARE_SHARE = 3.0, 0.2
+# Of the largest value: less is the rounding of binary32.
+_UNVARYING = 2.0**-20
 # Stands for a ratio of which only the sign is known, in files.
 _BOUND_DB = 999.0
 
 
+def check_agreement(kind: str) -> str:
+    """Return the kind of figure that is gated.
+
+    Raises:
+        ConfigError: for another word than `channel` and `tensor`.
+    """
+    if kind not in (CHANNEL, TENSOR):
+        raise ConfigError(
+            f"agreement is {kind!r}; allowed: {CHANNEL}, the worst channel about its mean, or "
+            f"{TENSOR}, the whole tensor's raw power"
+        )
+    return kind
+
+
 @dataclass(frozen=True)
-class Closeness:
-    """One tensor beside what the float model computes.
+class Judgement:
+    """How a result is judged.
 
     Attributes:
-        sqnr_db: of reals, `10 log10` of the sum of squares over that of the errors; infinite where
-            nothing was lost. None for other numbers.
+        axis: dimension of its channels, batch dimension included; None for one channel.
+        one_scale: whether all channels are in one scale, as probabilities are.
+    """
+
+    axis: int | None = -1
+    one_scale: bool = False
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """One tensor beside the float model's.
+
+    Attributes:
+        sqnr_db: of real outputs, the figure of the worst channel, decibels; infinite where nothing
+            was lost. None for other numbers, and for results inside a graph.
+        tensor_db: of reals, the whole tensor's raw signal over error, decibels.
         equal: of indices, truths and complex numbers, the share of elements that are equal.
+        channel: the worst channel; None where there is one, or all are judged together.
+        fewer: which few values it takes where the float model takes more; empty where it does not.
     """
 
     sqnr_db: float | None = None
+    tensor_db: float | None = None
     equal: float | None = None
+    channel: int | None = None
+    fewer: str = ""
+
+    def decibels(self, kind: str = CHANNEL) -> float | None:
+        """Return the figure of a kind, `channel` or `tensor`; None for what is not real."""
+        return self.sqnr_db if kind == CHANNEL else self.tensor_db
 
     def __str__(self) -> str:
-        """Return `41.3 dB`, or `99.0 % equal`."""
-        if self.sqnr_db is None:
+        """Return `41.3 dB at channel 2 (whole tensor 45.0 dB)`, or `99.0 % equal`."""
+        if self.tensor_db is None:
             return f"{100 * (self.equal or 0.0):.1f} % equal"
-        return f"{self.sqnr_db:.1f} dB" if math.isfinite(self.sqnr_db) else _extreme(self.sqnr_db)
-
-    def to_dict(self) -> dict[str, float]:
-        """Return JSON; 999 and -999 stand for infinity."""
+        whole = decibels(self.tensor_db)
         if self.sqnr_db is None:
-            return {"equal": round(self.equal or 0.0, 4)}
-        return {"sqnr_db": round(max(-_BOUND_DB, min(self.sqnr_db, _BOUND_DB)), 1)}
+            return whole
+        text = decibels(self.sqnr_db)
+        place = f" at channel {self.channel}" if self.channel is not None else ""
+        return f"{text}{place}" + (f" (whole tensor {whole})" if whole != text else "")
+
+    def to_dict(self) -> dict[str, object]:
+        """Return JSON; 999 and -999 stand for infinity."""
+        figures = {"sqnr_db": self.sqnr_db, "tensor_db": self.tensor_db}
+        return {
+            **{name: _bounded(db) for name, db in figures.items() if db is not None},
+            **({"equal": round(self.equal, 4)} if self.equal is not None else {}),
+            **({"channel": self.channel} if self.channel is not None else {}),
+            **({"fewer": self.fewer} if self.fewer else {}),
+        }
 
     @classmethod
     def from_dict(cls, entry: Table) -> Closeness:
         """Read what `to_dict` wrote."""
-        if "equal" in entry:
-            return cls(None, float(entry["equal"]))
-        ratio = float(entry["sqnr_db"])
-        return cls(ratio if abs(ratio) < _BOUND_DB else math.copysign(math.inf, ratio))
+        figures = {
+            name: db if abs(db) < _BOUND_DB else math.copysign(math.inf, db)
+            for name in ("sqnr_db", "tensor_db")
+            if (db := entry.get(name)) is not None
+        }
+        rest = {name: entry[name] for name in ("equal", "channel", "fewer") if name in entry}
+        return cls(**figures, **rest)
 
 
-def _extreme(ratio: float) -> str:
-    return "nothing lost" if ratio > 0 else "all lost"
+def decibels(ratio: float | None) -> str:
+    """Return a ratio as text, `-` for none."""
+    if ratio is None:
+        return "-"
+    if math.isinf(ratio):
+        return "nothing lost" if ratio > 0 else "all lost"
+    return f"{ratio:.1f} dB"
+
+
+def _bounded(ratio: float) -> float:
+    return round(max(-_BOUND_DB, min(ratio, _BOUND_DB)), 1)
+
+
+def closeness(exact: Tensor, rounded: Tensor, judgement: Judgement | None = None) -> Closeness:
+    """Return how close a quantised output is to the float model's.
+
+    Args:
+        exact: the float model's, of any number of examples.
+        rounded: the quantised one's, of the same shape.
+        judgement: how it is judged, see `mase_hw.passes.formats.agreement.judgements`; along the
+            last dimension without.
+    """
+    sums = Sums(judgement or Judgement())
+    sums.add(exact, rounded)
+    return sums.closeness()
+
+
+def tensor_db(exact: Tensor, rounded: Tensor) -> float:
+    """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
+    sums = Sums()
+    sums.add(exact, rounded)
+    return sums.tensor_db
+
+
+class Sums:
+    """Running sums over one tensor.
+
+    Args:
+        judgement: how it is judged; None for the whole tensor's figure alone.
+    """
+
+    def __init__(self, judgement: Judgement | None = None) -> None:
+        self._judgement = judgement
+        self._signal, self._noise = 0.0, 0.0
+        self._equal, self._elements = 0, 0
+        self._channels: _Channels | None = None
+
+    def add(self, exact: Tensor, rounded: Tensor) -> None:
+        """Add results of one run."""
+        if not exact.is_floating_point():
+            self._equal += int((exact == rounded).sum())
+            self._elements += exact.numel()
+        else:
+            signal, noise = _power(exact), _power(exact - rounded)
+            if not (signal and math.isfinite(signal + noise)):
+                finite = exact.isfinite()
+                wide = exact[finite].double()
+                signal, noise = _power(wide), _power(wide - rounded[finite].double())
+            self._signal += signal
+            self._noise += noise
+        if self._judgement is not None and exact.numel() and not exact.is_complex():
+            axis = self._judgement.axis if exact.is_floating_point() else None
+            rows = [_by_channel(item, axis) for item in (exact, rounded)]
+            self._channels = self._channels or _Channels(rows[0])
+            self._channels.add(*rows)
+
+    @property
+    def tensor_db(self) -> float:
+        """Signal over noise, decibels; all is lost where a finite number becomes none."""
+        signal, noise = (torch.tensor([item]).double() for item in (self._signal, self._noise))
+        return float(_ratios(signal, noise))
+
+    def closeness(self) -> Closeness:
+        """Return the figures of what was added."""
+        fewer = "" if self._channels is None else self._channels.fewer(self._one_scale)
+        if self._elements:
+            return Closeness(equal=self._equal / self._elements, fewer=fewer)
+        if self._channels is None:
+            return Closeness(tensor_db=self.tensor_db)
+        ratio, channel = self._channels.judge(self._one_scale)
+        return Closeness(ratio, self.tensor_db, None, channel, fewer)
+
+    @property
+    def _one_scale(self) -> bool:
+        return self._judgement is not None and self._judgement.one_scale
+
+
+class _Channels:
+    """Running sums of channels.
+
+    Attributes:
+        count: finite elements of each channel.
+        powers: sums of the first four powers of exact values about `shift`, `[4, channels]`.
+        noise: squares of errors.
+        exact: few values that the float model takes, and
+        rounded: those of the quantised one.
+    """
+
+    def __init__(self, rows: Tensor) -> None:
+        finite = rows.double().nan_to_num(0.0, 0.0, 0.0)
+        self._shift = finite.mean(0).to(rows.dtype if rows.is_floating_point() else torch.float32)
+        channels = rows.shape[1]
+        self.count, self.noise = torch.zeros(2, channels, dtype=torch.float64)
+        self.powers = torch.zeros(4, channels, dtype=torch.float64)
+        self.exact: _Values | None = None
+        self.rounded: _Values | None = None
+
+    def add(self, exact: Tensor, rounded: Tensor) -> None:
+        """Add rows, `[elements, channels]`."""
+        finite = exact.isfinite()
+        if not bool(finite.all()):
+            # As the mean, so that it counts for nothing.
+            exact = torch.where(finite, exact, self._shift)
+            rounded = torch.where(finite, rounded, self._shift)
+        self.count += finite.sum(0)
+        self.noise += (exact - rounded).square().sum(0, dtype=torch.float64)
+        around = exact - self._shift
+        square = around.square()
+        for power, item in zip(
+            self.powers, (around, square, square * around, square.square()), strict=True
+        ):
+            power += item.sum(0, dtype=torch.float64)
+        self.exact = _Values.of(exact).joined(self.exact)
+        self.rounded = _Values.of(rounded).joined(self.rounded)
+
+    def judge(self, one_scale: bool) -> tuple[float, int | None]:
+        """Return the worst figure, and its channel where it is judged by itself."""
+        count, varying = self.count.clamp(min=1.0), self._varying()
+        raw = varying + count * (self._shift.double() + self.powers[0] / count).square()
+        varies = self._varies(varying)
+        if one_scale:
+            signal = varying if bool(varies.any()) else raw
+            return float(_ratios(signal.sum(), self.noise.sum())), None
+        others = (varying / count)[varies] if bool(varies.any()) else raw / count
+        signal = torch.where(varies, varying, raw.maximum(count * others.mean()))
+        alone = (self.count >= FEW) & ~(varies & self._rare(varying))
+        ratios = torch.where(alone, _ratios(signal, self.noise), math.inf)
+        together = math.inf if bool(alone.all()) else float(_ratios(signal.sum(), self.noise.sum()))
+        worst = int(ratios.argmin())
+        if len(ratios) == 1 or together <= ratios[worst]:
+            return min(together, float(ratios[worst])), None
+        return float(ratios[worst]), worst
+
+    def _varying(self) -> Tensor:
+        first, second = self.powers[:2]
+        return (second - first.square() / self.count.clamp(min=1.0)).clamp(min=0.0)
+
+    def _varies(self, varying: Tensor) -> Tensor:
+        assert self.exact is not None
+        least = (_UNVARYING * self.exact.largest.double()).square()
+        return (varying > 0.0) & (varying > self.count * least)
+
+    def _rare(self, varying: Tensor) -> Tensor:
+        """Return whether variation rests on very few of many elements: `(sum d^2)^2 / sum d^4`."""
+        first, second, third, fourth = self.powers
+        mean = first / self.count.clamp(min=1.0)
+        central = fourth - 4 * mean * third + 6 * mean.square() * second - 3 * first * mean**3
+        effective = varying.square() / central.clamp(min=1e-300)
+        return effective < (RARE_SHARE * self.count).clamp(max=RARE)
+
+    def fewer(self, one_scale: bool) -> str:
+        """Return which channels take one value or two where the float model takes more."""
+        assert self.exact is not None
+        assert self.rounded is not None
+        exact, rounded, count = self.exact, self.rounded, self.count
+        varies = self._varies(self._varying())
+        if one_scale:
+            exact, rounded = exact.together(), rounded.together()
+            count, varies = count.sum().reshape(1), varies.any().reshape(1)
+        lost = varies & (count >= FEW) & (rounded.number < exact.number) & (rounded.number < 3)
+        places = lost.nonzero().flatten().tolist()
+        if not places:
+            return ""
+        place = places[0]
+        low, high = float(rounded.low[place]) + 0.0, float(rounded.high[place]) + 0.0
+        values = f"is always {low:g}" if low == high else f"takes {low:g} and {high:g} alone"
+        name = f"channel {place} " if len(count) > 1 else ""
+        others = f", and {len(places) - 1} others alike" if len(places) > 1 else ""
+        return (
+            f"{name}{values}, where the float model varies from {float(exact.low[place]):.4g} to "
+            f"{float(exact.high[place]):.4g}{others}"
+        )
+
+
+@dataclass(frozen=True)
+class _Values:
+    """The least and the largest value of each channel, and whether there are others."""
+
+    low: Tensor
+    high: Tensor
+    more: Tensor
+
+    @classmethod
+    def of(cls, rows: Tensor) -> _Values:
+        low, high = rows.amin(0), rows.amax(0)
+        return cls(low, high, ((rows != low) & (rows != high)).any(0))
+
+    def joined(self, other: _Values | None) -> _Values:
+        if other is None:
+            return self
+        rows = torch.stack([self.low, self.high, other.low, other.high])
+        found = _Values.of(rows)
+        return _Values(found.low, found.high, found.more | self.more | other.more)
+
+    def together(self) -> _Values:
+        found = _Values.of(torch.cat([self.low, self.high]).reshape(-1, 1))
+        return _Values(found.low, found.high, found.more | self.more.any())
+
+    @property
+    def number(self) -> Tensor:
+        """How many values there are; 3 for more than two."""
+        return torch.where(self.more, 3, 1 + (self.low != self.high).long())
+
+    @property
+    def largest(self) -> Tensor:
+        return self.low.abs().maximum(self.high.abs())
+
+
+def _by_channel(values: Tensor, axis: int | None) -> Tensor:
+    """Return `[elements, channels]`."""
+    if values.dtype == torch.bool:
+        values = values.to(torch.uint8)
+    if axis is None or values.dim() == 0:
+        return values.reshape(-1, 1)
+    return values.movedim(axis, -1).reshape(-1, values.shape[axis])
+
+
+def _ratios(signal: Tensor, noise: Tensor) -> Tensor:
+    found = 10.0 * (signal / noise.clamp(min=1e-300)).log10()
+    found = torch.where(noise == 0.0, math.inf, found)
+    return torch.where(noise.isfinite(), found, -math.inf)
+
+
+def _power(values: Tensor) -> float:
+    return float(torch.linalg.vector_norm(values)) ** 2
 
 
 @dataclass(frozen=True)
@@ -68,10 +372,9 @@ class Agreement:
     checksum: int = 0
 
     @property
-    def sqnr_db(self) -> float | None:
-        """The least ratio of its real results; None where there is none."""
-        known = [item.sqnr_db for item in self.results.values() if item.sqnr_db is not None]
-        return min(known, default=None)
+    def tensor_db(self) -> float | None:
+        """The least raw ratio of its real results; None where there is none."""
+        return least(self.results.values(), TENSOR)
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
@@ -93,6 +396,12 @@ class Agreement:
         )
 
 
+def least(results: Iterable[Closeness], kind: str = CHANNEL) -> float | None:
+    """Return the least figure of a kind; None where nothing is real."""
+    figures = [item.decibels(kind) for item in results]
+    return min((item for item in figures if item is not None), default=None)
+
+
 def _rounded(shares: Mapping[str, float]) -> dict[str, float]:
     # Not to nothing: what is there is not zero.
     return {name: max(round(share, 4), 1e-4) for name, share in shares.items()}
@@ -106,7 +415,7 @@ class ModelAgreement:
         examples: how many were run.
         outputs: the model's outputs by name.
         worst: the node whose loss is the largest that others read, and
-        worst_db: its ratio; None where all is equal.
+        worst_db: its whole tensor's ratio; None where all is equal.
         source: what was run beside the float model, `GRAPH` or `RTL`.
         nodes: by node what was measured of it.
     """
@@ -120,22 +429,26 @@ class ModelAgreement:
 
     @property
     def sqnr_db(self) -> float | None:
-        """The least ratio of the outputs; None where none is real."""
-        return Agreement(self.outputs).sqnr_db
+        """The figure of the worst channel of the worst output; None where none is real."""
+        return least(self.outputs.values())
 
     def __str__(self) -> str:
-        """Return a line such as `41.3 dB, 512 examples, worst at lstm_gates (7.7 dB)`."""
-        least = min(self.outputs.values(), key=_order)
-        line = f"{least}, {self.examples} example{'s' if self.examples != 1 else ''}"
-        if self.source == RTL:
-            line += " on the RTL"
+        """Return a line: figure, examples and the node that loses most.
+
+        `41.3 dB at channel 3 (whole tensor 45.0 dB), 512 examples, inside worst at gates (7.7 dB)`.
+        """
+        name, item = min(self.outputs.items(), key=lambda pair: _order(pair[1]))
+        of = f" of output {name}" if len(self.outputs) > 1 else ""
+        line = f"{item}{of}, {self.examples} example{'s' if self.examples != 1 else ''}"
+        line += " on the RTL" if self.source == RTL else ""
         if self.worst is not None and self.worst_db is not None:
-            line += f", worst at {self.worst} ({Closeness(self.worst_db)})"
-        return line
+            line += f", inside worst at {self.worst} ({decibels(self.worst_db)} of its tensor)"
+        fewer = {other: beside.fewer for other, beside in self.outputs.items() if beside.fewer}
+        return "; ".join([line, *(f"{other}: {text}" for other, text in fewer.items())])
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
-        worst = {} if self.worst_db is None else Closeness(self.worst_db).to_dict()
+        worst = {} if self.worst_db is None else {"tensor_db": _bounded(self.worst_db)}
         return {
             "examples": self.examples,
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
@@ -152,7 +465,7 @@ class ModelAgreement:
             int(entry["examples"]),
             {str(name): Closeness.from_dict(item) for name, item in entry["outputs"].items()},
             worst.get("node"),
-            Closeness.from_dict(worst).sqnr_db if worst else None,
+            Closeness.from_dict({"tensor_db": worst["tensor_db"]}).tensor_db if worst else None,
             str(entry["measured"]),
             {str(name): Agreement.from_dict(item) for name, item in entry["nodes"].items()},
         )

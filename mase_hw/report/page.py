@@ -11,9 +11,9 @@ from markupsafe import Markup
 
 from mase_hw._resources import template_environment
 from mase_hw._results import result_file
+from mase_hw.graph.agreement import decibels
 from mase_hw.report import charts
 from mase_hw.report.facts import STALL, Facts, Layer, beats, collect, covered, curves, spans
-from mase_hw.sim.compare import decibels
 
 TEMPLATE = "report/page.html.j2"
 WINDOW_CYCLES = 16
@@ -100,8 +100,8 @@ def _graph(svg: str) -> str:
 def _losses(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
     """Yield signal over error of each layer, the worst ones marked."""
     told = [layer for layer in layers if layer.values and layer.values.is_seen]
-    known = [layer for layer in told if layer.values and layer.values.sqnr_db is not None]
-    ratios = {layer.name: layer.values.sqnr_db or 0.0 for layer in known if layer.values}
+    known = [layer for layer in told if layer.values and layer.values.tensor_db is not None]
+    ratios = {layer.name: layer.values.tensor_db or 0.0 for layer in known if layer.values}
     finite = [ratio for ratio in ratios.values() if math.isfinite(ratio)]
     most, least = max(finite, default=0.0), min(finite, default=0.0)
     for layer in known:
@@ -128,7 +128,7 @@ def _details(layer: Layer) -> list[tuple[str, str]]:
     if layer.clipped:
         rows.append(("clipped", f"{100 * layer.clipped:.2f} % of its elements"))
     if layer.values is not None:
-        rows.append(("signal over error", decibels(layer.values.sqnr_db)))
+        rows.append(("signal over error", decibels(layer.values.tensor_db)))
         if layer.values.largest_error is not None:
             rows.append(("largest error", f"{layer.values.largest_error:.3g}"))
     return rows
@@ -150,7 +150,7 @@ def _sides(facts: Facts, other: Facts) -> list[tuple[str, str, str]]:
 def _short(layer: Layer | None) -> str:
     if layer is None:
         return "-"
-    ratio = layer.values.sqnr_db if layer.values else None
+    ratio = layer.values.tensor_db if layer.values else None
     return (
         f"{layer.format}, {layer.cycles:,} cycles, {layer.estimate.lut:,.0f} LUT, {decibels(ratio)}"
     )

@@ -9,8 +9,8 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.warnings import UNMEASURED, check_sqnr, sqnr_problems, warnings
 from mase_hw.errors import EmissionError
+from mase_hw.graph.agreement import tensor_db
 from mase_hw.graph.metadata import metadata, update
-from mase_hw.passes.formats.agreement import sqnr_db
 from tests.shared_formats import configuration, decibels
 
 
@@ -32,14 +32,14 @@ def output(mg):
 def test_decibels_are_those_of_the_model_that_was_given(width):
     model, x, mg = graph(config=configuration(width))
     (found,) = metadata(output(mg)).agreement.results.values()
-    assert found.sqnr_db == pytest.approx(decibels(model(x), mg(x)), abs=0.1)
+    assert found.tensor_db == pytest.approx(decibels(model(x), mg(x)), abs=0.1)
 
 
 def test_a_finite_number_that_becomes_none_is_all_lost():
     exact = torch.tensor([1.0, 2.0])
     for lost in (math.inf, -math.inf, math.nan):
-        assert sqnr_db(exact, torch.tensor([1.0, lost])) == -math.inf
-    assert sqnr_db(exact, exact) == math.inf
+        assert tensor_db(exact, torch.tensor([1.0, lost])) == -math.inf
+    assert tensor_db(exact, exact) == math.inf
 
 
 def test_an_output_below_what_is_asked_for_is_refused():

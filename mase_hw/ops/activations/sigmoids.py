@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from mase_hw.approximation import Real, RealMath
 from mase_hw.ops._base import Attributes
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._unary import Unary
 
 
-class Sigmoid(Unary):
+class Sigmoid(Unary, Judged):
     """Logistic sigmoid: `1 / (1 + exp(-x))` (`torch.nn.Sigmoid`)."""
 
+    one_scale = True
     name = "sigmoid"
     targets = ("aten.sigmoid.default", "aten.special_expit.default", "aten.sigmoid_.default")
 
@@ -19,9 +21,10 @@ class Sigmoid(Unary):
         return math.sigmoid(x)
 
 
-class LogSigmoid(Unary):
+class LogSigmoid(Unary, Judged):
     """Logarithm of the sigmoid: `-log(1 + exp(-x))` (`torch.nn.LogSigmoid`)."""
 
+    one_scale = True
     name = "log_sigmoid"
     targets = ("aten.log_sigmoid.default",)
 
@@ -29,9 +32,10 @@ class LogSigmoid(Unary):
         return -math.softplus(-x)
 
 
-class Hardsigmoid(Unary):
+class Hardsigmoid(Unary, Judged):
     """Hard sigmoid: `min(max(x + 3, 0), 6) / 6` (`torch.nn.Hardsigmoid`)."""
 
+    one_scale = True
     name = "hardsigmoid"
     targets = ("aten.hardsigmoid.default", "aten.hardsigmoid_.default")
 

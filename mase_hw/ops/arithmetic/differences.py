@@ -8,12 +8,14 @@ from typing import ClassVar
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._judging import Judged
 from mase_hw.ops.arithmetic.add import Add
 
 
-class Sub(Add):
+class Sub(Add, Judged):
     """Difference of two tensors, `y = a - b` (torch.sub), exact and rounded once."""
 
+    row_unit = "offset"
     name = "sub"
     targets = ("aten.sub.Tensor", "aten.sub.Scalar")
     operation = "subtract"

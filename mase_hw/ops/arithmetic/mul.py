@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from mase_hw.ops._base import Call
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Multiplying
 from mase_hw.ops._rewriting import Borrowed, Commutative, Foldable
 from mase_hw.ops._weighting import Gained
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying):
+class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying, Judged):
     """Product of two tensors, `y = a * b`, exact and rounded once."""
 
+    row_unit = "factor"
     name = "mul"
     targets = ("aten.mul.Tensor", "aten.mul.Scalar")
     operation = "multiply"

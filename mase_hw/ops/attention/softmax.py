@@ -40,6 +40,7 @@ from mase_hw.ops._base import (
     Reference,
     example_values,
 )
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._library import define_masked
 from mase_hw.ops._masking import Mask, Masked, for_scores
 from mase_hw.ops._numbers import Exact
@@ -75,9 +76,10 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
 define_masked("masked_softmax", masked_softmax)
 
 
-class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized):
+class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
+    one_scale = True
     name = "softmax"
     targets = (
         "mase.masked_softmax.default",

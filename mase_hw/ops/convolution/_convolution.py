@@ -25,6 +25,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops._weighting import Configured, Weighted
@@ -38,12 +39,13 @@ from mase_hw.ops.products._scaled_product import ScaledProduct
 GROUPED = (FixedProduct, ScaledProduct)
 
 
-class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled):
+class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judged):
     """A convolution with constant weights.
 
     Subclasses say which pixel each element of the window shows, and how torch lays the weights out.
     """
 
+    channel_axis = 1
     dimensions: ClassVar[int]
     scales = True
     options = OPTIONS

@@ -23,14 +23,16 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Numeric
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops._weighting import Weighted
 
 
-class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled):
+class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     """Rows of a table by their numbers."""
 
+    channel_axis = -1
     name = "embedding"
     result_axis = 1
     prunable = False

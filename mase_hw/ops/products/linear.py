@@ -20,6 +20,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops._weighting import Configured, Weighted
@@ -28,9 +29,10 @@ from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
 
 
-class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled):
+class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
     """Matrix product with constant weights."""
 
+    channel_axis = -1
     name = "linear"
     targets = ("aten.linear.default", TARGET)
     operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "values": "data_in_0"}

@@ -17,6 +17,7 @@ from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Multiplying
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Growing, Ordered, Tiled
@@ -26,9 +27,10 @@ from mase_hw.ops.products._stream_product import StreamProduct
 _aten = torch.ops.aten
 
 
-class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing):
+class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, Judged):
     """`y = a b`."""
 
+    channel_axis = -1
     name = "matmul"
     targets = (
         "aten.matmul.default",

@@ -20,6 +20,7 @@ from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference, along_batch
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Summing, WholeNumbers
 from mase_hw.ops._tiling import Ordered, Tiled
 
@@ -76,9 +77,10 @@ class Reduction(Operator, Ordered, Tiled):
         return call.operands["data_in_0"].elements
 
 
-class Accumulation(Reduction, Exact, WholeNumbers, Summing):
+class Accumulation(Reduction, Exact, WholeNumbers, Summing, Judged):
     """A sum, a mean or a maximum."""
 
+    row_unit = "factor"
     homogeneous = True
     maximum = False
 

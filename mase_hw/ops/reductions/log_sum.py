@@ -22,6 +22,7 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
 from mase_hw.ops._elementwise import elements_of
+from mase_hw.ops._judging import Judged
 from mase_hw.ops._library import define_reducing
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
@@ -40,9 +41,10 @@ def log_sum(values: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
 define_reducing("log_sum", log_sum)
 
 
-class LogSum(Reduction, Numeric):
+class LogSum(Reduction, Numeric, Judged):
     """`y = log(sum exp(d))`, `d <= 0`."""
 
+    row_unit = "offset"
     name = "log_sum"
     targets = ("mase.log_sum.default",)
     approximates = True

@@ -1,12 +1,10 @@
-"""`measure_agreement_analysis_pass`: signal over error against the float model."""
+"""`measure_agreement_analysis_pass`: agreement with the float model."""
 
 from __future__ import annotations
 
-import math
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -14,9 +12,10 @@ from torch.fx import Node
 
 from mase_hw.errors import DataError
 from mase_hw.formats import Format
-from mase_hw.graph.agreement import Agreement, Closeness
+from mase_hw.graph.agreement import Agreement, Sums
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.fills import as_given, rounds_itself
+from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.quantized import GraphRun
@@ -138,63 +137,6 @@ def checksum(mg: MaseGraph) -> int:
     return found
 
 
-def sqnr_db(exact: Tensor, rounded: Tensor) -> float:
-    """Return `10 log10(sum x^2 / sum (x - y)^2)` over finite `x`; infinite if nothing was lost."""
-    sums = Sums()
-    sums.add(exact, rounded)
-    return sums.sqnr_db
-
-
-@dataclass
-class Sums:
-    """Running sums over one tensor.
-
-    Attributes:
-        signal: squares of exact reals.
-        noise: squares of errors.
-        equal: elements that are equal, of what is not real.
-        elements: of what is not real.
-    """
-
-    signal: float = 0.0
-    noise: float = 0.0
-    equal: int = 0
-    elements: int = 0
-
-    def add(self, exact: Tensor, rounded: Tensor) -> None:
-        """Add results of one run."""
-        if not exact.is_floating_point():
-            self.equal += int((exact == rounded).sum())
-            self.elements += exact.numel()
-            return
-        signal, noise = _power(exact), _power(exact - rounded)
-        if not (signal and math.isfinite(signal + noise)):
-            finite = exact.isfinite()
-            wide = exact[finite].double()
-            signal, noise = _power(wide), _power(wide - rounded[finite].double())
-        self.signal += signal
-        self.noise += noise
-
-    @property
-    def sqnr_db(self) -> float:
-        """Signal over noise, decibels; all is lost where a finite number becomes none."""
-        if self.noise == 0.0:
-            return math.inf
-        if not math.isfinite(self.noise):
-            return -math.inf
-        return 10.0 * math.log10(self.signal / self.noise) if self.signal > 0.0 else -math.inf
-
-    def closeness(self) -> Closeness:
-        """Return what the sums say."""
-        if self.elements:
-            return Closeness(equal=self.equal / self.elements)
-        return Closeness(self.sqnr_db)
-
-
-def _power(values: Tensor) -> float:
-    return float(torch.linalg.vector_norm(values)) ** 2
-
-
 class _CountingRun(GraphRun):
     """A run that counts what formats clip: `[elements, clipped]` by node and tensor.
 
@@ -236,6 +178,9 @@ class _Pair:
         self._own = dict(zip(self._nodes, _computing(given), strict=True))
         self._ends = _ends(self._nodes)
         self._sums: dict[str, Sums] = defaultdict(Sums)
+        known = judgements(mg)
+        self._outputs = {name: Sums(known.get(name)) for name in mg.output_names}
+        self._names = [*zip(mg.output_names, mg.outputs, strict=True)]
         self.examples = 0
 
     def run(self, inputs: Sequence[Tensor]) -> None:
@@ -250,6 +195,8 @@ class _Pair:
                 rounded[node] = self._rounded.step(node, rounded, value)
                 if isinstance(exact[own], Tensor):
                     self._sums[node.name].add(exact[own], rounded[node])
+                    for name in (name for name, output in self._names if output is node):
+                        self._outputs[name].add(exact[own], rounded[node])
                 for dead in self._ends[node]:
                     del exact[self._own[dead]], rounded[dead]
 
@@ -262,8 +209,11 @@ class _Pair:
             shares = {name: clipped / count for name, (count, clipped) in counts if clipped}
             update(node, agreement=Agreement(known, shares, self.examples))
         (output,) = (node for node in mg.nodes if node.op == "output")
-        names = zip(mg.output_names, mg.outputs, strict=True)
-        found = {name: results[node.name] for name, node in names if node.name in results}
+        found = {
+            name: self._outputs[name].closeness()
+            for name, node in self._names
+            if node.name in results
+        }
         update(output, agreement=Agreement(found, {}, self.examples, checksum(mg)))
 
 

@@ -119,9 +119,9 @@ def unseen(mg: MaseGraph) -> set[Node]:
 
 
 def ratio(node: Node) -> float | None:
-    """Return the signal over error of a node's result in decibels, where it was measured."""
+    """Return the whole tensor's ratio of a node's result, decibels, where it was measured."""
     known = metadata(node).agreement
-    return None if known is None or node.op == "output" else known.sqnr_db
+    return None if known is None or node.op == "output" else known.tensor_db
 
 
 def precision_db(number_format: Format) -> float:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import torch
 from torch.fx import Node
 
-from mase_hw.graph.agreement import Agreement
+from mase_hw.graph.agreement import Agreement, tensor_db
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
@@ -17,7 +17,7 @@ from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operators
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs
-from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass, sqnr_db
+from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.expected_agreement import model_agreement
 
 FLOAT_BITS = 32.0
@@ -34,7 +34,8 @@ class LayerReport:
         weight_bits: bits of its constants per element; None without constants.
         weight_elements: elements of its constants.
         activation_bits: bits of an element of its first operand.
-        sqnr_db: signal to quantisation noise of its result with every layer quantised, decibels.
+        sqnr_db: signal to quantisation noise of its whole result with every layer quantised,
+            decibels.
         saturated: share of elements that a format clips, by operand and result, where it is not 0.
         sensitivity_db: the same of the model's first output with this layer alone quantised.
     """
@@ -79,7 +80,7 @@ def report_quantization_analysis_pass(
         if sensitivity:
             with torch.no_grad():
                 alone = GraphRun(mg, only={node.name}).values(inputs)[output]
-            loss = sqnr_db(exact, alone)
+            loss = tensor_db(exact, alone)
         layers.append(_layer(mg, node, loss))
     whole = model_agreement(mg)
     outputs = {name: item.to_dict() for name, item in whole.outputs.items()} if whole else {}
@@ -140,7 +141,7 @@ def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
     )
     first = streams[0].format if streams else None
     agreement = metadata(node).agreement or Agreement({})
-    sqnr = agreement.sqnr_db
+    sqnr = agreement.tensor_db
     return LayerReport(
         node.name,
         str(known.operator),
