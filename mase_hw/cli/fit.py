@@ -159,11 +159,7 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: S
     given = subject.split if data is None else load_examples(data)
     samples: Record = {}
     if isinstance(given, Split):
-        samples = {
-            "data": [given.train_inputs],
-            "held_out": [given.validation_inputs],
-            "labels": given.validation_labels,
-        }
+        samples = {"data": given}
     elif given is not None:
         samples = {"data": [given]}
     with display.progress(f"formats of {subject.mg.name}") as advance, listening(lambda _: None):

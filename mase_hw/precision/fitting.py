@@ -1,4 +1,4 @@
-"""One choice of formats for a graph: measured, made, checked on held-out samples and repaired."""
+"""One choice of formats for a graph: measured, made, compared on other samples and repaired."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.metadata import location, metadata
 from mase_hw.hardware.explore import Explorer
+from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
 from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted, clips
+from mase_hw.precision.fitted import Fitted, beyond, keeps
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
 from mase_hw.precision.noise_file import EXAMPLES, measured_noise
 from mase_hw.precision.operands import operands_of
-from mase_hw.precision.outputs import measure_of, ratio_of
+from mase_hw.precision.outputs import assured_db, measure_of
 from mase_hw.precision.propagation import by_confidence
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.samples import AGREED, Samples
 
 _LOG = logging.getLogger(__name__)
 # How often a choice is made anew where the target does not hold, or much is left of it.
@@ -49,7 +50,7 @@ TOGETHER, TIGHTER_DB = 4, 0.1
 UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
 REFERENCE_WIDTHS = (16, 8)
-# What is lost beyond the target where ranges are too narrow for held-out samples.
+# What is lost beyond the target where ranges are too narrow for other samples.
 CLIPPED_DB = 3.0
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
@@ -61,14 +62,14 @@ class Fitting:
     Args:
         mg: a canonical graph with observed ranges.
         goal: what is asked.
-        samples: to choose and to check on.
+        samples: to choose and to compare on.
         families: names of the formats to try.
         parallelism: of the hardware whose cost counts.
         seed: of the measurement.
         output: a folder for what was measured.
         progress: told of steps.
         prices: what nodes take, known from graphs that are alike; more are added.
-        is_last: whether to go on where held-out samples are clipped.
+        is_last: whether to go on where samples are clipped.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Fitting:
         self._operands = operands_of(mg, families)
         if not self._operands:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
-        self._measure = measure_of(mg, goal, samples)
+        self._measure = measure_of(mg, goal)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
         self._is_last, self._prices = is_last, {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
@@ -115,7 +116,21 @@ class Fitting:
         found = self._chosen()
         stage("uniform formats")
         self._uniform()
-        return replace(found, front=[*found.front, *self._front])
+        if self._goal.bounds_loss:
+            cheaper = [item for item in self._front if self._keeps(item)]
+            best = min([found.result, *cheaper], key=lambda item: item.cost.order)
+            if best is not found.result:
+                self._front.append(found.result)
+                found = replace(found, result=best, predicted_db=None)
+        front = [*found.front, *self._front]
+        return replace(found, front=[item for item in front if item is not found.result])
+
+    def clips(self, result: Result) -> bool:
+        """Return whether a format clips the samples to compare on."""
+        data = self._samples.compared_on.spread(self._mg, AGREED)
+        mg, _ = measure_agreement_analysis_pass(result.graph.copy(), {"data": data})
+        measured = (metadata(node).agreement for node in mg.nodes)
+        return any(item is not None and item.saturated for item in measured)
 
     def prepared(self, result: Result, steps: Sequence[str]) -> Result:
         """Return a result with steps of preparation in place of its own."""
@@ -134,7 +149,7 @@ class Fitting:
         """
         assert isinstance(found.parallelism, Mapping)
         wanted = self._goal.min_sqnr
-        left = 0.0 if wanted is None else found.result.sqnr_db - wanted
+        left = 0.0 if wanted is None else found.result.assured_db - wanted
         begin, bound = (self._best, found.parallelism), self._best.noise
         for _ in range(TOGETHER):
             bound = bound * 10.0 ** (left / 10.0)
@@ -156,7 +171,8 @@ class Fitting:
             if self._keeps(result):
                 front = [*found.front, found.result]
                 return replace(found, result=result, parallelism=lanes, front=front)
-            left = -SLACK_DB if wanted is None else min(result.sqnr_db - wanted, 0.0) - TIGHTER_DB
+            beyond = 0.0 if wanted is None else min(result.assured_db - wanted, 0.0)
+            left = -SLACK_DB if wanted is None else beyond - TIGHTER_DB
         return None
 
     def again(self, steps: Sequence[str]) -> Fitted:
@@ -180,9 +196,7 @@ class Fitting:
             result,
             self._predicted(chosen, result),
             [item for _, item in self._tried.values() if item.name != result.name],
-            self._evaluator.accuracy,
-            sum(len(inputs[0]) for inputs in self._samples.held_out),
-            self._parallelism,
+            parallelism=self._parallelism,
         )
 
     def _predicted(self, chosen: Chosen, result: Result) -> float | None:
@@ -272,9 +286,7 @@ class Fitting:
         return max(known, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
 
     def _beyond(self, result: Result) -> dict[str, float]:
-        """Return by how much a result is beyond the budgets."""
-        taken = {name: getattr(result.cost, name) for name in self._goal.budgets}
-        return {n: taken[n] - most for n, most in self._goal.budgets.items() if taken[n] > most}
+        return beyond(self._goal, result)
 
     def _too_little(self) -> str:
         coarsest = self._run(self._chooser.coarsest()).cost
@@ -288,7 +300,7 @@ class Fitting:
         return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
 
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
-        """Return the cheapest choice whose noise on held-out samples is within the target."""
+        """Return the cheapest choice whose noise on other samples is surely within the target."""
         factor = torch.ones(len(self._measure.nodes), dtype=torch.float64)
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
@@ -298,9 +310,9 @@ class Fitting:
                 _LOG.debug("no choice of formats by operand is within the bound")
                 break
             chosen, result = made
-            left = result.sqnr_db - wanted
-            if left < -CLIPPED_DB and not self._is_last and clips(result):
-                raise PrecisionError("held-out samples exceed the fitted ranges")
+            left = result.assured_db - wanted
+            if left < -CLIPPED_DB and not self._is_last and self.clips(result):
+                raise PrecisionError("samples exceed the fitted ranges")
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)
@@ -312,12 +324,7 @@ class Fitting:
         return best
 
     def _keeps(self, result: Result) -> bool:
-        """Return whether a result is what was asked for."""
-        goal = self._goal
-        if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
-            return False
-        lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
-        return not lost and not self._beyond(result)
+        return keeps(self._goal, result)
 
     def _cheapest(self) -> tuple[Chosen, Result] | None:
         """Return what takes the least of all that was run and keeps the goal; None where none."""
@@ -346,7 +353,7 @@ class Fitting:
         """Return by output what measured noise is of predicted noise."""
         found = []
         for place, node in enumerate(self._measure.nodes):
-            ratio = ratio_of(self._mg, node, result)
+            ratio = assured_db(self._mg, node, result)
             noise = 10.0 ** (-ratio / 10.0) if math.isfinite(ratio) else (0.0 if ratio > 0 else 1e3)
             found.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
         # A little more each round, so that a target which is missed by little is met.
@@ -374,7 +381,7 @@ class Fitting:
         return best
 
     def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that keeps the goal on all held-out samples."""
+        """Return what takes the least of all that keeps the goal on all samples to compare on."""
         for chosen in more:
             self._run(chosen)
         while (best := self._cheapest()) is not None:
@@ -393,13 +400,13 @@ class Fitting:
         result = self._run(finest)
         operand, option, share = self._chooser.worst_of(finest)
         reached = (
-            f"{result.sqnr_db:.1f} dB"
+            f"{result.assured_db:.1f} dB"
             if self._goal.min_sqnr is not None
             else f"{result.drop:.2f} points"
         )
         return (
             f"{asked} is out of reach for {self._mg.name}: the finest formats that are tried give "
-            f"{reached} on held-out samples; {operand.name} of {operand.node.name} "
+            f"{reached} on samples they were not chosen on; {operand.name} of {operand.node.name} "
             f"({location(operand.node)}) limits it, which as {option.number_format} adds "
             f"{100 * share:.0f} % of the error"
         )

@@ -164,7 +164,7 @@ def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list
 
 def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Iterator[list[Tensor]]:
     left = most
-    for inputs in batches:
+    for inputs in map(mg.batch_dims.inside, batches):
         count = examples_in(mg, inputs)
         if not mg.batched or mg.keeps_state:
             yield list(inputs)

@@ -171,3 +171,9 @@ def _row(operator: Operator, name: str, shape: Sequence[int]) -> int:
 def operator_of(node: Node) -> Operator:
     """Return the operator of a node that has one."""
     return operators()[str(common(node).operator)]
+
+
+def is_real_result(node: Node) -> bool:
+    """Return whether a node computes real numbers."""
+    result = common(node).results.get("data_out_0")
+    return result is not None and is_real(result.dtype)

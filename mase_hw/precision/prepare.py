@@ -122,12 +122,14 @@ def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph
             _LOG.debug("%s is left out: %s", name, error)
             continue
         if mg is not None:
-            yield name, add_software_metadata_analysis_pass(mg, {"data": samples.chosen_on})[0]
+            given = {"data": samples.chosen_on.batches}
+            yield name, add_software_metadata_analysis_pass(mg, given)[0]
 
 
 def _run(mg: MaseGraph, samples: Samples, lanes: Lanes, width: dict[str, object]) -> Result | None:
+    unlabelled = replace(samples, compared_on=replace(samples.compared_on, labels=None))
     try:
-        return Evaluator(mg, replace(samples, labels=None), lanes).run("", uniform(mg, width))
+        return Evaluator(mg, unlabelled, lanes).run("", uniform(mg, width))
     except MaseError as error:
         _LOG.debug("%s is not compared: %s", mg.name, error)
         return None

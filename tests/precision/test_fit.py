@@ -34,7 +34,7 @@ from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.propagation import Measure, Propagation
 from mase_hw.precision.report import write
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.samples import Part, Samples
 
 
 def spread(model: nn.Module) -> nn.Module:
@@ -84,9 +84,8 @@ def test_the_goal_holds_on_held_out_samples_for_less_than_uniform_formats() -> N
         found = fit_formats(graph, min_sqnr=goal)
         assert found.result.sqnr_db >= goal
         assert found.predicted_db == pytest.approx(found.result.sqnr_db, abs=1.5)
-        as_good = [
-            item for item in found.front if item.name.startswith("uniform") and item.sqnr_db >= goal
-        ]
+        uniform = [item for item in found.front if item.name.startswith("uniform")]
+        as_good = list(filter(found.keeps, uniform))
         assert as_good
         assert found.result.cost.weighed < min(item.cost.weighed for item in as_good)
 
@@ -106,13 +105,19 @@ def test_ranges_that_held_out_samples_exceed_are_widened_alone() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
     inputs = torch.randn(200, 6).clamp(-0.9, 0.9)
-    further = 1.9 * inputs
-    given = {"data": [inputs], "held_out": [further]}
     graph = mase_hw.trace(model, inputs)
-    found = fit_formats(graph, min_sqnr=35.0, formats=["fixed"], prepare=False, **given)
+
+    def samples(factor: float) -> list[Tensor]:
+        """Let the samples to compare on, and those to judge on, reach further."""
+        every = inputs.clone()
+        every[1::2] *= factor
+        return [every]
+
+    asked = {"min_sqnr": 35.0, "formats": ["fixed"], "prepare": False}
+    found = fit_formats(graph, data=samples(1.9), **asked)
     assert found.result.sqnr_db >= 35.0
     with pytest.raises(PrecisionError, match="out of reach"):
-        fit_formats(graph, data=[inputs], held_out=[9 * inputs], min_sqnr=35.0, formats=["fixed"])
+        fit_formats(graph, data=samples(9.0), **asked)
 
 
 @pytest.mark.full
@@ -186,7 +191,7 @@ def test_errors_of_weights_that_go_together_are_added() -> None:
     alone = sum(item[number] for item, number in zip(table.relative(), chosen, strict=True))
     together = meter.relative([inputs], chosen)
     config = configuration(mg, operands, chosen)
-    result = Evaluator(mg, Samples([inputs], [inputs], None), 1).run("", config)
+    result = Evaluator(mg, Samples(Part([inputs], 64), Part([inputs], 64)), 1).run("", config)
     assert -10 * math.log10(float(together)) == pytest.approx(result.sqnr_db, abs=0.5)
     assert -10 * math.log10(float(alone)) > result.sqnr_db + 2.0
 
@@ -257,10 +262,10 @@ def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
     model, inputs = nn.Linear(8, 3), torch.randn(20_000, 8)
     labels = model(inputs).argmax(1)
     mg = observed(mase_hw.trace(model, inputs[:64]))
-    samples = Samples.of(mg, [inputs[:64]], [inputs], labels)
+    part = Part([inputs], len(inputs), labels)
     worse, better = (quantized(mg, width) for width in (4, 12))
     for limit in (0.5, 20.0):
-        scorer = Scorer(mg, samples, labels, limit)
+        scorer = Scorer(mg, part, limit)
         for graph in (worse, better):
             part = scorer.of(graph)
             whole = scorer.of(graph, part)
@@ -493,7 +498,7 @@ def test_formats_and_parallelism_meet_a_rate_together(tmp_path: Path) -> None:
 def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     mg, interval = observed(block()), 64
     table = {"default": 1}
-    goal, samples = Goal(min_sqnr=30), Samples.of(mg)
+    goal, (samples, _) = Goal(min_sqnr=30), Samples.of(mg)
     fitting = Fitting(mg, goal, samples, ["fixed"], table, 0, None, None)
     found = fitting.fitted()
     narrow, _ = quantize_transform_pass(mg, uniform(mg, {"name": "fixed", "width": 8}))
