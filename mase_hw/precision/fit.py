@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from torch import Tensor, nn
 
 from mase_hw._stages import stage
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
-from mase_hw.errors import ConfigError, PrecisionError
+from mase_hw.errors import ConfigError
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.metadata import ValueRange, metadata, update
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
-from mase_hw.passes.canonical.software_metadata import (
-    add_software_metadata_analysis_pass,
-    batches_of,
-)
+from mase_hw.passes.canonical.software_metadata import batches_of
 from mase_hw.precision.cost import Lanes, Prices
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.fitting import Fitting
@@ -29,12 +23,10 @@ from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress
 from mase_hw.precision.outputs import check_goal
 from mase_hw.precision.prepare import changed, prepared
+from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.samples import Part, Samples
 from mase_hw.precision.together import fit_together
 from mase_hw.precision.verdict import judged
-
-# How much further than it was seen to a stream is taken to reach, where that was not enough.
-HEADROOM = 2.0
 
 
 def fit_formats(
@@ -93,11 +85,12 @@ def fit_formats(
     stage("canonical graph")
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
     samples, judged_on = _samples(base, goal, Samples.of(base, data, held_out, labels))
-    base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on.batches})
+    base = with_ranges(base, samples)
     advance, prices = _growing(progress), Prices()
 
     def plain(mg: MaseGraph, lanes: Lanes) -> tuple[Fitting, Fitted]:
-        return _fitted(mg, goal, samples, formats, lanes, seed, output, advance, prices)
+        fitting = Fitting(mg, goal, samples, formats, lanes, seed, output, advance, prices)
+        return fitting, fitting.fitted()
 
     def found(lanes: Lanes) -> Fitted:
         if not prepare:
@@ -149,31 +142,6 @@ def _are_classes(labels: Tensor) -> bool:
     return labels.dim() == 1 and not labels.is_floating_point()
 
 
-def _fitted(base: MaseGraph, goal: Goal, samples: Samples, *rest: Any) -> tuple[Fitting, Fitted]:
-    """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
-    given = (goal, samples, *rest)
-    fitting, found = None, None
-    try:
-        fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
-        found = fitting.fitted()
-        if goal.bounds_loss or not fitting.clips(found.result):
-            return fitting, found
-    except PrecisionError:
-        if not goal.bounds_loss:
-            raise
-    # Other samples may reach further than those that ranges were seen on.
-    try:
-        wider = Fitting(_widened(base, samples), *given)
-        again = wider.fitted()
-    except PrecisionError:
-        if fitting is None or found is None:
-            raise
-        return fitting, found
-    if fitting is None or found is None or again.result.sqnr_db > found.result.sqnr_db:
-        return wider, again
-    return fitting, found
-
-
 def _growing(progress: Progress | None) -> Progress | None:
     """Return a progress that never goes back, as where a choice begins anew."""
     if progress is None:
@@ -186,26 +154,3 @@ def _growing(progress: Progress | None) -> Progress | None:
         progress(most, total)
 
     return advance
-
-
-def _widened(mg: MaseGraph, samples: Samples) -> MaseGraph:
-    """Return a graph whose streams reach `HEADROOM` times as far as seen where samples go on."""
-    further, mg = mg.copy(), mg.copy()
-    add_software_metadata_analysis_pass(further, {"data": samples.compared_on.batches})
-    for node in mg.nodes:
-        software, other = metadata(node).software, metadata(further.node(node.name)).software
-        if software is not None and other is not None:
-            ranges = {n: _reaching(item, other.ranges[n]) for n, item in software.ranges.items()}
-            update(node, software=replace(software, ranges=ranges))
-    return mg
-
-
-def _reaching(seen: ValueRange, further: ValueRange) -> ValueRange:
-    """Return a range that is wider if another one takes a bit more."""
-    if _whole_bits(further) <= _whole_bits(seen):
-        return seen
-    return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)
-
-
-def _whole_bits(seen: ValueRange) -> int:
-    return math.frexp(max(-seen.minimum, seen.maximum))[1]

@@ -19,9 +19,8 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location, metadata
+from mase_hw.graph.metadata import location
 from mase_hw.hardware.explore import Explorer
-from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
@@ -35,7 +34,7 @@ from mase_hw.precision.noise_file import EXAMPLES, measured_noise
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import assured_db, measure_of
 from mase_hw.precision.propagation import by_confidence
-from mase_hw.precision.samples import AGREED, Samples
+from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
 # How often a choice is made anew where the target does not hold, or much is left of it.
@@ -50,8 +49,6 @@ TOGETHER, TIGHTER_DB = 4, 0.1
 UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
 REFERENCE_WIDTHS = (16, 8)
-# What is lost beyond the target where ranges are too narrow for other samples.
-CLIPPED_DB = 3.0
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
 
@@ -69,7 +66,6 @@ class Fitting:
         output: a folder for what was measured.
         progress: told of steps.
         prices: what nodes take, known from graphs that are alike; more are added.
-        is_last: whether to go on where samples are clipped.
     """
 
     def __init__(
@@ -83,8 +79,6 @@ class Fitting:
         output: Path | None,
         progress: Progress | None,
         prices: Prices | None = None,
-        *,
-        is_last: bool = True,
     ) -> None:
         self._mg, self._goal, self._samples, self._seed = mg, goal, samples, seed
         self._parallelism, self._output, self._progress = parallelism, output, progress
@@ -93,7 +87,7 @@ class Fitting:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = measure_of(mg, goal)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
-        self._is_last, self._prices = is_last, {} if prices is None else prices
+        self._prices = {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
         self._kept: float | None = None
         self._front: list[Result] = []
@@ -124,13 +118,6 @@ class Fitting:
                 found = replace(found, result=best, predicted_db=None)
         front = [*found.front, *self._front]
         return replace(found, front=[item for item in front if item is not found.result])
-
-    def clips(self, result: Result) -> bool:
-        """Return whether a format clips the samples to compare on."""
-        data = self._samples.compared_on.spread(self._mg, AGREED)
-        mg, _ = measure_agreement_analysis_pass(result.graph.copy(), {"data": data})
-        measured = (metadata(node).agreement for node in mg.nodes)
-        return any(item is not None and item.saturated for item in measured)
 
     def prepared(self, result: Result, steps: Sequence[str]) -> Result:
         """Return a result with steps of preparation in place of its own."""
@@ -311,8 +298,6 @@ class Fitting:
                 break
             chosen, result = made
             left = result.assured_db - wanted
-            if left < -CLIPPED_DB and not self._is_last and self.clips(result):
-                raise PrecisionError("samples exceed the fitted ranges")
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)

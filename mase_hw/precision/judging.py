@@ -12,11 +12,12 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.graph.agreement import Closeness
+from mase_hw.graph.agreement import Closeness, Judgement, Sums
 from mase_hw.graph.fills import float_run
+from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.passes.formats.agreement import Sums, examples_in
+from mase_hw.passes.formats.agreement import examples_in
 from mase_hw.precision.interval import Interval, of_share
 from mase_hw.precision.samples import Batches, take
 
@@ -55,6 +56,7 @@ class Judge:
         self._parts = list(_chunks(mg, batches))
         self.examples = sum(examples_in(mg, inputs) for inputs in self._parts)
         mg.eval()
+        self._judgements = judgements(mg)
         run = float_run(mg)
         self._exact = [_outputs(mg, run, inputs) for inputs in self._parts]
         apart = mg.batched and not mg.keeps_state
@@ -72,11 +74,11 @@ class Judge:
         run, sums = GraphRun(mg), dict[str, Sums]()
         groups: dict[str, _Groups] = {}
         for exact, inputs, places in zip(self._exact, self._parts, self._groups, strict=True):
-            for (name, value), rounded in zip(
-                exact.items(), _outputs(mg, run, inputs).values(), strict=True
-            ):
-                sums.setdefault(name, Sums()).add(value, rounded)
-                groups.setdefault(name, _Groups()).add(value, rounded, places)
+            rounded = _outputs(mg, run, inputs)
+            for name, value in exact.items():
+                how = self._judgements[name]
+                sums.setdefault(name, Sums(how)).add(value, rounded[name])
+                groups.setdefault(name, _Groups(how)).add(value, rounded[name], places)
         if not sums:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
         outputs = {name: item.closeness() for name, item in sums.items()}
@@ -91,14 +93,19 @@ class Judge:
 class _Groups:
     """Sums of one output by group of examples: elements, values, squares, squares of errors."""
 
-    def __init__(self) -> None:
+    def __init__(self, judgement: Judgement) -> None:
+        self._axis = judgement.axis
         self._sums = torch.zeros(0)
 
     def add(self, exact: Tensor, rounded: Tensor, places: Tensor) -> None:
         """Add examples that belong to groups."""
-        rows = len(places)
-        shape = (rows, -1, exact.shape[-1]) if exact.dim() > 1 else (rows, -1, 1)
-        exact, rounded = (item.reshape(shape).double() for item in (exact, rounded))
+        channels = 1 if self._axis is None else exact.shape[self._axis]
+        exact, rounded = (
+            (item if self._axis is None else item.movedim(self._axis, -1))
+            .reshape(len(places), -1, channels)
+            .double()
+            for item in (exact, rounded)
+        )
         finite = exact.isfinite()
         exact = torch.where(finite, exact, 0.0)
         error = torch.where(finite, rounded - exact, 0.0)
@@ -107,14 +114,18 @@ class _Groups:
             self._sums = torch.zeros(4, GROUPS, terms.shape[-1], dtype=torch.float64)
         self._sums.index_add_(1, places, terms)
 
-    def spread_db(self) -> Interval | None:
-        """Return how far below and above a ratio that of other samples may lie, in decibels."""
+    def spread_db(self, *, together: bool) -> Interval | None:
+        """Return how far below and above a ratio that of other samples may lie, in decibels.
+
+        Args:
+            together: whether all channels have one ratio, or the worst counts.
+        """
         sums = self._sums[:, self._sums[0].sum(1) > 0]
         count = sums.shape[1]
         if count < FEWEST:
             return None
-        whole = _ratios(sums.sum(1))
-        worst = whole.argsort()[:CHANNELS]
+        sums = _joined(sums) if together else sums
+        worst = _ratios(sums.sum(1)).argsort()[:CHANNELS]
         generator = torch.Generator().manual_seed(0)
         drawn = torch.randint(count, (DRAWS, count), generator=generator)
         weights = torch.zeros(DRAWS, count, dtype=torch.float64)
@@ -128,6 +139,14 @@ class _Groups:
         return middle - low, high - middle
 
 
+def _joined(sums: Tensor) -> Tensor:
+    """Return sums over all channels, each about its own mean."""
+    count, first, second, noise = sums
+    mean = first.sum(0) / count.sum(0).clamp(min=1.0)
+    about = second - 2 * mean * first + mean.square() * count
+    return torch.stack([count, torch.zeros_like(first), about, noise]).sum(-1, keepdim=True)
+
+
 def _ratios(sums: Tensor) -> Tensor:
     """Return decibels of what varies over errors by channel, of sums `[4, ..., channels]`."""
     count, first, second, noise = sums
@@ -138,7 +157,7 @@ def _ratios(sums: Tensor) -> Tensor:
 def _interval(item: Closeness, groups: _Groups, examples: int) -> Interval | None:
     if item.sqnr_db is None:
         return of_share((item.equal or 0.0) * examples, examples)
-    spread = groups.spread_db()
+    spread = groups.spread_db(together=item.channel is None)
     if spread is None or not math.isfinite(item.sqnr_db):
         return None
     return item.sqnr_db - spread[0], item.sqnr_db + spread[1]

@@ -74,8 +74,8 @@ def kept(result: Result) -> str:
     """Return what a configuration keeps, with 95 % intervals, as text."""
     said = []
     for name, item in result.outputs.items():
-        scale, digits = (1.0, 1) if item.equal is None else (PERCENT, 1)
-        said.append(f"{name} {item}{_between(result.intervals.get(name), scale, digits)}")
+        scale = 1.0 if item.equal is None else PERCENT
+        said.append(f"{name} {item}{_between(result.intervals.get(name), scale, 1)}")
     if result.accuracy is not None:
         interval = drop = None
         if result.scored is not None:
@@ -83,14 +83,14 @@ def kept(result: Result) -> str:
         points = 0.0 - (result.drop or 0.0)
         said.append(f"accuracy {result.accuracy:.4f}{_between(interval, 1.0, 4)}")
         said.append(f"points lost {0.0 - points:.2f}{_between(drop, 1.0, 2)}")
-    return ", ".join(said)
+    return "; ".join(said)
 
 
 def _between(interval: Interval | None, scale: float, digits: int) -> str:
     if interval is None:
         return ""
     low, high = (f"{scale * end:.{digits}f}" for end in interval)
-    return f" ({low} to {high})"
+    return f", 95 % interval {low} to {high}"
 
 
 def _beside_uniform(found: Fitted) -> Iterator[str]:

@@ -262,10 +262,10 @@ def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
     model, inputs = nn.Linear(8, 3), torch.randn(20_000, 8)
     labels = model(inputs).argmax(1)
     mg = observed(mase_hw.trace(model, inputs[:64]))
-    part = Part([inputs], len(inputs), labels)
+    samples = Part([[inputs]], len(inputs), labels)
     worse, better = (quantized(mg, width) for width in (4, 12))
     for limit in (0.5, 20.0):
-        scorer = Scorer(mg, part, limit)
+        scorer = Scorer(mg, samples, limit)
         for graph in (worse, better):
             part = scorer.of(graph)
             whole = scorer.of(graph, part)
@@ -311,7 +311,7 @@ def test_consumers_are_narrowed_where_no_result_is_as_wide_as_they_ask() -> None
     assert found.result.sqnr_db >= 80
     # Not the narrowest uniform format, to which a choice that fails comes down.
     assert len({row.bits for row in found.rows}) > 2
-    as_good = [item for item in found.front if item.sqnr_db >= 80]
+    as_good = list(filter(found.keeps, found.front))
     assert all(found.result.cost.weighed <= item.cost.weighed for item in as_good)
 
 
