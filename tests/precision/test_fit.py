@@ -19,6 +19,7 @@ from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.emit.warnings import warnings
 from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
 from mase_hw.formats import make_format
+from mase_hw.graph.metadata import metadata
 from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
@@ -33,6 +34,7 @@ from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.propagation import Measure, Propagation
+from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.report import write
 from mase_hw.precision.samples import Part, Samples
 
@@ -101,23 +103,27 @@ def test_prediction_holds_where_samples_are_sorted_by_size() -> None:
     assert found.predicted_db == pytest.approx(found.result.sqnr_db, abs=2.0)
 
 
-def test_ranges_that_held_out_samples_exceed_are_widened_alone() -> None:
+def test_ranges_reach_over_the_samples_to_compare_on() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
     inputs = torch.randn(200, 6).clamp(-0.9, 0.9)
+    inputs[1::2] *= 9
     graph = mase_hw.trace(model, inputs)
-
-    def samples(factor: float) -> list[Tensor]:
-        """Let the samples to compare on, and those to judge on, reach further."""
-        every = inputs.clone()
-        every[1::2] *= factor
-        return [every]
-
-    asked = {"min_sqnr": 35.0, "formats": ["fixed"], "prepare": False}
-    found = fit_formats(graph, data=samples(1.9), **asked)
+    found = fit_formats(graph, min_sqnr=35.0, formats=["fixed"], prepare=False)
     assert found.result.sqnr_db >= 35.0
-    with pytest.raises(PrecisionError, match="out of reach"):
-        fit_formats(graph, data=samples(9.0), **asked)
+
+
+def test_ranges_reach_as_far_as_samples_to_come() -> None:
+    torch.manual_seed(0)
+    mg = observed(mase_hw.trace(nn.Linear(4, 3), torch.randn(64, 4)))
+    bounded = torch.rand(64, 4)
+    bounded[:, 0], bounded[:, 1] = 0.0, 1.0
+    for inputs, most in ((torch.randn(64, 4), 6.0), (bounded, 1.0)):
+        samples, _ = Samples.of(mg, [inputs])
+        reached = metadata(with_ranges(mg, samples).inputs[0]).software.ranges["data_out_0"]
+        fresh = torch.randn(10_000, 4) if most > 1 else torch.rand(10_000, 4)
+        assert float(fresh.max()) <= reached.maximum <= most
+        assert -most <= reached.minimum <= (float(fresh.min()) if most > 1 else 0.0)
 
 
 @pytest.mark.full
@@ -191,9 +197,12 @@ def test_errors_of_weights_that_go_together_are_added() -> None:
     alone = sum(item[number] for item, number in zip(table.relative(), chosen, strict=True))
     together = meter.relative([inputs], chosen)
     config = configuration(mg, operands, chosen)
-    result = Evaluator(mg, Samples(Part([inputs], 64), Part([inputs], 64)), 1).run("", config)
-    assert -10 * math.log10(float(together)) == pytest.approx(result.sqnr_db, abs=0.5)
-    assert -10 * math.log10(float(alone)) > result.sqnr_db + 2.0
+    part = Part([inputs], 64)
+    result = Evaluator(mg, Samples(part, part), 1).run("", config)
+    (whole,) = (item.tensor_db for item in result.outputs.values())
+    assert whole is not None
+    assert -10 * math.log10(float(together)) == pytest.approx(whole, abs=0.5)
+    assert -10 * math.log10(float(alone)) > whole + 2.0
 
 
 def test_the_solver_finds_what_enumeration_finds() -> None:
