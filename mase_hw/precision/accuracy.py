@@ -55,6 +55,11 @@ class Scored:
         low, high = of_loss(*counts, len(self.lost))
         return PERCENT * low, PERCENT * high
 
+    @property
+    def drop_error(self) -> float:
+        """The standard error of the points lost."""
+        return PERCENT * math.sqrt(float(self.lost.square().sum())) / max(len(self.lost), 1)
+
 
 class Scorer:
     """Accuracy beside that of the float model.

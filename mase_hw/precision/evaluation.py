@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 
+from torch import Tensor
+
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.quantize import quantize_transform_pass
@@ -54,6 +56,7 @@ class Result:
             no reals; None where neither is known.
         accuracy: of the quantised graph; None without labels.
         intervals: 95 % intervals of agreement by name of the output, see `Judged`.
+        noise: likewise.
         scored: its accuracy; None without labels.
         compared: the same on the samples by which it was chosen, where the figures are of others.
         costs: by name of the node.
@@ -78,12 +81,20 @@ class Result:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     compared: Result | None = None
+    noise: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def sqnr_db(self) -> float:
         """The least signal over error of the real outputs; infinite where none is real."""
         known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
         return min(known, default=math.inf)
+
+    @property
+    def assured_drop(self) -> float:
+        """The drop, and a standard error more; infinite where it is not known."""
+        if self.drop is None:
+            return math.inf
+        return self.drop + (0.0 if self.scored is None else self.scored.drop_error)
 
     @property
     def assured_db(self) -> float:
@@ -204,7 +215,7 @@ class Evaluator:
 def measured(result: Result, judge: Judge, scorer: Scorer | None) -> Result:
     """Return a result with what its graph keeps of the samples of a judge and a scorer."""
     judged = judge.of(result.graph)
-    result = replace(result, outputs=judged.outputs, intervals=judged.intervals)
+    result = replace(result, **vars(judged))
     return _scored(result, scorer)
 
 

@@ -94,7 +94,7 @@ def keeps(goal: Goal, result: Result) -> bool:
     """Return whether a result is what was asked for."""
     if goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
         return False
-    lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
+    lost = goal.max_drop is not None and result.assured_drop > goal.max_drop
     return not lost and not beyond(goal, result)
 
 

@@ -32,7 +32,7 @@ from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
 from mase_hw.precision.noise_file import EXAMPLES, measured_noise
 from mase_hw.precision.operands import operands_of
-from mase_hw.precision.outputs import assured_db, measure_of
+from mase_hw.precision.outputs import measure_of, measured_noise_of
 from mase_hw.precision.propagation import by_confidence
 from mase_hw.precision.samples import Samples
 
@@ -85,7 +85,7 @@ class Fitting:
         self._operands = operands_of(mg, families)
         if not self._operands:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
-        self._measure = measure_of(mg, goal)
+        self._measure = measure_of(mg, goal, samples)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
         self._prices = {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
@@ -288,7 +288,7 @@ class Fitting:
 
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
         """Return the cheapest choice whose noise on other samples is surely within the target."""
-        factor = torch.ones(len(self._measure.nodes), dtype=torch.float64)
+        factor = torch.ones(len(self._measure.targets), dtype=torch.float64)
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
             bound = target / factor
@@ -335,11 +335,10 @@ class Fitting:
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
-        """Return by output what measured noise is of predicted noise."""
+        """Return by target what measured noise is of predicted noise."""
         found = []
-        for place, node in enumerate(self._measure.nodes):
-            ratio = assured_db(self._mg, node, result)
-            noise = 10.0 ** (-ratio / 10.0) if math.isfinite(ratio) else (0.0 if ratio > 0 else 1e3)
+        for place, target in enumerate(self._measure.targets):
+            noise = min(measured_noise_of(self._mg, target, result), 1e3)
             found.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
         # A little more each round, so that a target which is missed by little is met.
         return torch.tensor(found, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
@@ -353,7 +352,7 @@ class Fitting:
         steps = max(math.ceil(math.log2((high - low) / NEAR)), 1)
         for number in range(steps):
             middle = (low + high) / 2
-            bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
+            bound = torch.full((len(self._measure.targets),), math.exp(middle), dtype=torch.float64)
             made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
             kept = made is None or self._keeps(made[1])
             low, high = (middle, high) if kept else (low, middle)

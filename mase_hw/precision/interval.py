@@ -31,8 +31,11 @@ def of_loss(lost: int, won: int, samples: int) -> Interval:
     """
     (low, high), (least, most) = of_share(lost, samples), of_share(won, samples)
     first, second = lost / samples, won / samples
-    below = math.hypot(first - low, most - second)
-    above = math.hypot(high - first, second - least)
+    odds = [share / (1.0 - share) if share < 1.0 else 0.0 for share in (first, second)]
+    # A sample counts for one of them at most.
+    together = 2.0 * math.sqrt(odds[0] * odds[1])
+    ends = (first - low, most - second), (high - first, second - least)
+    below, above = (math.sqrt(a * a + b * b + together * a * b) for a, b in ends)
     return first - second - below, first - second + above
 
 

@@ -38,10 +38,12 @@ class Judged:
         outputs: agreement by name of the output.
         intervals: 95 % intervals of it by name, in decibels, or as a share of equal elements; none
             of outputs of a few examples.
+        noise: elements and squares of errors by channel, by name of the output.
     """
 
     outputs: Mapping[str, Closeness]
     intervals: Mapping[str, Interval]
+    noise: Mapping[str, tuple[Tensor, Tensor]]
 
 
 class Judge:
@@ -87,7 +89,7 @@ class Judge:
             for name, item in outputs.items()
             if (found := _interval(item, groups[name], self.examples)) is not None
         }
-        return Judged(outputs, intervals)
+        return Judged(outputs, intervals, {name: item.noise() for name, item in groups.items()})
 
 
 class _Groups:
@@ -113,6 +115,11 @@ class _Groups:
         if not len(self._sums):
             self._sums = torch.zeros(4, GROUPS, terms.shape[-1], dtype=torch.float64)
         self._sums.index_add_(1, places, terms)
+
+    def noise(self) -> tuple[Tensor, Tensor]:
+        """Return elements and squares of errors by channel."""
+        count, _, _, noise = self._sums.sum(1)
+        return count, noise
 
     def spread_db(self, *, together: bool) -> Interval | None:
         """Return how far below and above a ratio that of other samples may lie, in decibels.

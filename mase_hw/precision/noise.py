@@ -141,7 +141,7 @@ class NoiseMeter:
             batches: parts of the samples.
             chosen: the place of each operand's option.
         """
-        power = signal = torch.zeros(len(self._measure.nodes), dtype=torch.float64)
+        power = signal = torch.zeros(len(self._measure.targets), dtype=torch.float64)
         for number, inputs in enumerate(batches):
             errors = self._propagation(inputs, number)
             power = power + errors.together(

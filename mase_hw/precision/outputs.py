@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
+import torch
 from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import ConfigError, DataError
+from mase_hw.graph.agreement import Judgement
+from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.shapes import run_with
 from mase_hw.precision.evaluation import Result
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.operands import is_real_result
-from mase_hw.precision.propagation import Measure, by_confidence
+from mase_hw.precision.propagation import DRAWS, Measure, Target, by_confidence
+from mase_hw.precision.samples import Samples
+
+# Of the largest value: less varies by rounding alone. And the least power.
+UNVARYING, TINY = 2.0**-20, 1e-30
 
 
 def check_goal(mg: MaseGraph, goal: Goal, labels: Tensor | None) -> None:
@@ -36,12 +45,77 @@ def check_goal(mg: MaseGraph, goal: Goal, labels: Tensor | None) -> None:
         )
 
 
-def measure_of(mg: MaseGraph, goal: Goal) -> Measure:
+def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
     """Return what the noise of options is measured of."""
     outputs, real = _computed(mg)
     if goal.max_drop is not None and len(real) == 1 == len(outputs):
-        return Measure(real, by_confidence)
-    return Measure(real if goal.max_drop is None and real else _behind(outputs))
+        return Measure([Target(real[0], torch.ones(()))], by_confidence)
+    nodes = real if goal.max_drop is None and real else _behind(outputs)
+    values: dict[Node, list[Tensor]] = defaultdict(list)
+
+    def visit(node: Node, value: object) -> None:
+        if node in nodes and isinstance(value, Tensor):
+            values[node].append(value)
+
+    states: dict[str, Tensor] = {}
+    for inputs in samples.spread(mg):
+        run_with(mg, mg.batch_dims.inside(inputs), visit, states)
+    known = judgements(mg)
+    how = {node: known[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
+    whole = Judgement(None)
+    return Measure(
+        [
+            target
+            for node in nodes
+            for target in _targets(node, torch.cat(values[node]), how.get(node, whole))
+        ]
+    )
+
+
+def _targets(node: Node, values: Tensor, judgement: Judgement) -> Iterator[Target]:
+    """Yield the channels of an output, where they are few, or all of them as one.
+
+    Errors of a channel count by what varies in it; where nothing does, by its value, or by what
+    varies in the others where that is more.
+    """
+    axis = judgement.axis
+    rows = values.double().reshape(-1, 1)
+    if axis is not None:
+        rows = values.double().movedim(axis, -1).reshape(-1, values.shape[axis])
+    rows = rows.nan_to_num(0.0, 0.0, 0.0)
+    power = rows.var(0, correction=0)
+    varies = power > (UNVARYING * rows.abs().amax(0)).square()
+    if judgement.one_scale and bool(varies.any()):
+        power = power.mean().expand_as(power)
+    elif not bool(varies.all()):
+        others = power[varies].mean() if bool(varies.any()) else power.new_zeros(())
+        power = torch.where(varies, power, rows.square().mean(0).maximum(others))
+    weight = power.clamp(min=TINY).rsqrt().to(values.dtype)
+    sizes = [1] * values.dim()
+    if axis is not None:
+        sizes[axis] = len(weight)
+    if judgement.one_scale or len(weight) > DRAWS:
+        yield Target(node, weight.reshape(sizes))
+        return
+    for channel in torch.eye(len(weight), dtype=weight.dtype):
+        yield Target(node, (channel * weight).reshape(sizes), max(DRAWS // len(weight), 1))
+
+
+def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
+    """Return the noise that a result surely has no more of, over what varies, of a target."""
+    named = zip(mg.output_names, mg.outputs, strict=True)
+    name = next((name for name, node in named if node is target.node), None)
+    if name is None or name not in result.noise:
+        return 0.0
+    sure = 10.0 ** (-result.assured(name) / 10.0)
+    count, noise = result.noise[name]
+    used = target.channels > 0
+    if len(used) != len(noise) or bool(used.all()):
+        return sure
+    ratio = result.outputs[name].sqnr_db
+    margin = sure * 10.0 ** (ratio / 10.0) if ratio is not None and math.isfinite(ratio) else 1.0
+    weighed = (target.channels.double().square() * noise)[used].sum() / count[used].sum()
+    return margin * float(weighed)
 
 
 def _computed(mg: MaseGraph) -> tuple[list[Node], list[Node]]:
@@ -62,10 +136,3 @@ def _behind(outputs: Sequence[Node]) -> list[Node]:
             else:
                 waiting += node.all_input_nodes
     return list(found)
-
-
-def assured_db(mg: MaseGraph, node: Node, result: Result) -> float:
-    """Return the signal over error that a result is sure to have at an output."""
-    named = zip(mg.output_names, mg.outputs, strict=True)
-    ratios = (result.assured(n) for n, output in named if output is node and n in result.outputs)
-    return min(ratios, default=math.inf)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import mase_hw
 from mase_hw.data import Split
+from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.agreement import closeness
 from mase_hw.precision import Fitted, fit_formats
@@ -165,8 +166,12 @@ def test_labels_of_the_model_stand_in_where_samples_to_compare_on_have_none() ->
         formats=["fixed"],
         prepare=False,
     )
-    assert found.result.drop is not None
-    assert found.result.drop <= 5.0
+    compared = found.result.compared
+    assert compared is not None
+    assert compared.accuracy is not None
+    assert compared.accuracy == pytest.approx(1.0 - (compared.drop or 0.0) / 100)
+    assert compared.drop is not None
+    assert compared.drop <= 4.0
     assert any("compared by the classes of the float model" in note for note in found.notes)
 
 
@@ -190,7 +195,7 @@ def test_intervals_of_decibels_hold_those_of_many_samples() -> None:
     """Each of 40 draws of 100 samples has an interval; nearly all hold the figure of 20,000."""
     model = net()
     mg = mase_hw.quantize(mase_hw.trace(model, drawn(64, 8)))
-    base = mase_hw.trace(model, drawn(64, 8))
+    base = canonicalize(mase_hw.trace(model, drawn(64, 8)))
     many = drawn(20_000, 8, seed=9)
     with torch.no_grad():
         truth = closeness(model(many), mg(many)).sqnr_db
