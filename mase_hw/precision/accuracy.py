@@ -17,8 +17,8 @@ from mase_hw.training import scores_of
 
 # Samples that are run at a time, and where no accuracy is asked for but at last.
 BATCH, GLANCE = 128, 1024
-# Standard errors from the bound at which it is decided, of few samples and of many: wrong once in
-# twenty, or in six, and checked on all.
+# Standard errors from the bound at which a loss is too large, of few samples and of many; and at
+# which it is small enough.
 SURE, MANY, NEARLY_SURE = 2.0, 1024, 1.0
 PERCENT = 100.0
 # Of a loss in points, which floats do not hold exactly.
@@ -66,7 +66,7 @@ class Scorer:
 
     Samples are run in a random order, always the same, until the loss of accuracy is `SURE`
     standard errors of its mean over the paired samples away from the bound, or from `MANY` of them
-    on `NEARLY_SURE`.
+    on `NEARLY_SURE` beyond it.
 
     Args:
         mg: a graph without formats.
@@ -125,8 +125,10 @@ class Scorer:
         # One sample more that differs, as none of few says little.
         power = (float(lost.square().sum()) + 1.0) / (len(lost) + 1)
         error = math.sqrt(power / len(lost))
-        sure = SURE if len(lost) < MANY else NEARLY_SURE
-        return abs(float(lost.mean()) - self._limit / PERCENT) > sure * error
+        beyond = float(lost.mean()) - self._limit / PERCENT
+        return (
+            beyond > (SURE if len(lost) < MANY else NEARLY_SURE) * error or -beyond > SURE * error
+        )
 
     def _classes(self, mg: MaseGraph, done: int = 0) -> Iterator[Tensor]:
         mg.eval()

@@ -14,7 +14,7 @@ from torch import Tensor
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.accuracy import DIGITS, PERCENT, Scored, Scorer
+from mase_hw.precision.accuracy import DIGITS, PERCENT, SURE, Scored, Scorer
 from mase_hw.precision.cost import Cost, Lanes, cost_of, costs_of, with_lanes
 from mase_hw.precision.interval import Interval
 from mase_hw.precision.judging import Judge
@@ -91,10 +91,10 @@ class Result:
 
     @property
     def assured_drop(self) -> float:
-        """The drop, and a standard error more; infinite where it is not known."""
+        """The drop, and `SURE` standard errors more; infinite where it is not known."""
         if self.drop is None:
             return math.inf
-        return self.drop + (0.0 if self.scored is None else self.scored.drop_error)
+        return self.drop + (0.0 if self.scored is None else SURE * self.scored.drop_error)
 
     @property
     def assured_db(self) -> float:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.precision.cost import Lanes
@@ -45,6 +45,7 @@ class Fitted:
         changed: that of the graph before it got formats; empty for none.
         trained: whether weights were trained in the formats.
         notes: what the figures do not tell, or that the goal is missed.
+        judge: returns a result with its figures on the samples to judge on.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Fitted:
     changed: str = ""
     trained: bool = False
     notes: Sequence[str] = ()
+    judge: Callable[[Result], Result] = field(default=lambda item: item, repr=False, compare=False)
 
     @property
     def has_own_weights(self) -> bool:

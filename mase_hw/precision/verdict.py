@@ -36,6 +36,7 @@ def judged(mg: MaseGraph, found: Fitted, compared_on: Part, judged_on: Part | No
         float_accuracy=verdict.accuracy,
         examples=part.examples,
         notes=notes,
+        judge=verdict.on,
     )
 
 

@@ -20,6 +20,7 @@ from mase_hw.emit.warnings import warnings
 from mase_hw.errors import ConfigError, DataError, MaseError, OutputError, PrecisionError
 from mase_hw.formats import make_format
 from mase_hw.graph.metadata import metadata
+from mase_hw.graph.quantized import GraphRun
 from mase_hw.hardware.explore import Explorer, Targets
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
@@ -78,8 +79,10 @@ def block() -> mase_hw.MaseGraph:
 
 
 def raw(mg: mase_hw.MaseGraph) -> Measure:
-    """Count errors of all outputs as they are."""
-    return Measure([Target(node, torch.ones(())) for node in mg.outputs])
+    """Count errors of all outputs by the power of their values."""
+    values = GraphRun(mg, only=()).values(mg.example_inputs)
+    powers = [(node, values[node.name].detach().square().mean()) for node in mg.outputs]
+    return Measure([Target(node, power.rsqrt()) for node, power in powers])
 
 
 def observed(mg: mase_hw.MaseGraph) -> mase_hw.MaseGraph:
