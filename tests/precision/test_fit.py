@@ -268,8 +268,12 @@ def test_accuracy_is_kept_where_it_is_asked_for() -> None:
     graph = mase_hw.trace(model, inputs[:16])
     found = fit_formats(graph, data=[inputs], labels=labels, max_drop=2.0, formats=["fixed"])
     assert found.float_accuracy == 1.0
+    compared = found.result.compared
+    assert compared is not None
+    assert compared.assured_drop <= 2.0
+    # Of other samples, within two standard errors.
     assert found.result.drop is not None
-    assert found.result.drop <= 2.0
+    assert found.result.drop <= 3.0
     loose = [item for item in found.front if item.name == "uniform fixed 8"]
     assert found.result.cost.weighed < loose[0].cost.weighed
 
