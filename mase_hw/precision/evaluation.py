@@ -32,7 +32,7 @@ class Row:
         operand: its name.
         format: as text.
         bits: of an element.
-        noise_share: of the predicted error of the outputs.
+        noise_share: of the predicted error of the outputs; None of a uniform format.
         cost_share: of the node's weighed cost in that of all, at the node's first operand.
     """
 
@@ -40,7 +40,7 @@ class Row:
     operand: str
     format: str
     bits: float
-    noise_share: float
+    noise_share: float | None
     cost_share: float | None
 
 
@@ -64,7 +64,7 @@ class Result:
         graph: the quantised graph.
         opened: the configuration without what follows from observed values.
         steps: names of the preparations that changed weights or ranges.
-        rows: its operands; none of a uniform configuration.
+        rows: its operands; of a uniform format where it is the one that was chosen.
     """
 
     name: str

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.fx import Node
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import preflight
@@ -115,6 +114,7 @@ class Fitting:
             best = min([found.result, *cheaper], key=lambda item: item.cost.order)
             if best is not found.result:
                 self._front.append(found.result)
+                best = replace(best, rows=self._rows(best))
                 found = replace(found, result=best, predicted_db=None)
         front = [*found.front, *self._front]
         return replace(found, front=[item for item in front if item is not found.result])
@@ -223,7 +223,7 @@ class Fitting:
             name = name or f"choice {len(self._tried) + 1}"
             config, opened = configuration(*given), configuration(*given, opened=True)
             result = self._evaluator.run(name, config, opened)
-            result = replace(result, rows=self._rows(chosen, result))
+            result = replace(result, rows=self._rows(result, self._chooser.shares(chosen)))
             self._tried[chosen.options] = chosen, result
         return self._tried[chosen.options][1]
 
@@ -407,24 +407,18 @@ class Fitting:
             except MaseError as error:
                 _LOG.debug("uniform %s is left out of the front: %s", label, error)
 
-    def _rows(self, chosen: Chosen, result: Result) -> list[Row]:
+    def _rows(self, result: Result, shares: Sequence[float] | None = None) -> list[Row]:
+        """Return the operands of a result, with their shares of the error where they are known."""
         total = max(result.cost.weighed, 1e-9)
-        shares = self._chooser.shares(chosen)
-        rows, seen = [], set[Node]()
-        for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
-            cost = None
-            if operand.node not in seen:
-                cost = result.costs.get(operand.node.name, Cost()).weighed / total
-            seen.add(operand.node)
-            given = operand.options[number].number_format
-            rows.append(
-                Row(
-                    operand.node.name,
-                    operand.name,
-                    str(given),
-                    given.bits_per_element,
-                    shares[place],
-                    cost,
-                )
-            )
+        rows, seen = [], set[str]()
+        for place, operand in enumerate(self._operands):
+            name = operand.node.name
+            call = result.graph.call(result.graph.node(name))
+            number_format = {**call.operands, **call.results}[operand.name].format
+            assert number_format is not None
+            cost = None if name in seen else result.costs.get(name, Cost()).weighed / total
+            seen.add(name)
+            share = None if shares is None else shares[place]
+            bits = number_format.bits_per_element
+            rows.append(Row(name, operand.name, str(number_format), bits, share, cost))
         return rows

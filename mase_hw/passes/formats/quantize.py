@@ -32,6 +32,8 @@ from mase_hw.registry import nearest
 RESULT = "data_out"
 # The option of operators that can give every result the code of the exact number.
 EXACT = "exact"
+# The key by which the format of a constant holds its largest value, whatever it rounds to then.
+WHOLE_RANGE = "whole_range"
 # Words for the one format of a node that shares it.
 SHARED = ("data_in", RESULT, "data_out_0")
 
@@ -266,7 +268,7 @@ def check_keys(node: Node, entry: Mapping[str, object]) -> None:
     for word in words:
         other = entry.get(f"{word}_name")
         fields = (format_class(str(other)) if other else cls).field_names()
-        legal |= {f"{word}_{field}" for field in (*fields, "name")}
+        legal |= {f"{word}_{field}" for field in (*fields, "name", WHOLE_RANGE)}
     options = _options(node)
     # An entry by default also serves nodes without the option.
     legal |= {key for operator in operators().values() for key in Configured.of(operator).options}
@@ -369,7 +371,10 @@ def fitted_format(
         constant = _constant(mg, node, name)
         if constant is not None:
             least = float(constant.min()) if constant.numel() else 0.0
-            return cls.fit_values(constant, **with_sign(cls, fields, least, said))
+            made = cls.fit_values(constant, **with_sign(cls, fields, least, said))
+            whole = any(entry.get(f"{word}_{WHOLE_RANGE}") for word in groups)
+            open_fields = set(cls.fitted) - fields.keys()
+            return made.of_least_error(constant) if open_fields and not whole else made
         low, high = observed_range(node, name)
         return cls.fit(low, high, **with_sign(cls, fields, low, said))
     except FormatError as error:

@@ -10,6 +10,7 @@ from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.fitted import PARTS as DESIGNS
 from tests.bench.fitted import neighbours, predicted
+from tests.bench.fresh import fresh
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -131,8 +132,8 @@ def intermediates(quick: bool) -> Iterator[Row]:
     """Measure what 16 bits keep of compositions on operands that spread over three decades."""
     import mase_hw
     from mase_hw.emit.preflight import preflight
+    from mase_hw.graph.agreement import tensor_db
     from mase_hw.ops import Apply
-    from mase_hw.passes.formats.agreement import sqnr_db
     from mase_hw.passes.formats.expected_agreement import model_agreement
 
     entry = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
@@ -145,7 +146,7 @@ def intermediates(quick: bool) -> Iterator[Row]:
         ratio = found.sqnr_db if found is not None else None
         met = ratio is not None and ratio >= KEPT_DB and not preflight(mg)
         rounded = [_rounded(values, rounding) for values in inputs]
-        alone = sqnr_db(function(*inputs), function(*rounded))
+        alone = tensor_db(function(*inputs), function(*rounded))
         kept = f"{ratio:.1f} dB; {alone:.1f} dB with operands alone rounded"
         yield Row(f"{name}, 16 bits", kept, f">= {KEPT_DB:.0f} dB", met)
 
@@ -220,9 +221,7 @@ def _network(name: str) -> Iterator[Row]:
     with timed() as spent:
         found = mase_hw.fit_formats(
             graph,
-            data=[split.train_inputs],
-            held_out=[split.validation_inputs],
-            labels=split.validation_labels,
+            data=split,
             max_drop=POINTS,
             parallelism=lanes,
         )
@@ -247,8 +246,7 @@ def _network(name: str) -> Iterator[Row]:
         yield Row(f"{name}: time", seconds, f"<= {SECONDS[name]} s", spent.cpu <= SECONDS[name])
     found = mase_hw.fit_formats(
         graph,
-        data=[split.train_inputs],
-        held_out=[split.validation_inputs],
+        data=split,
         min_sqnr=SENTENCE_DB,
         prepare=False,
     )
@@ -258,5 +256,6 @@ def _network(name: str) -> Iterator[Row]:
 PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {
     "intermediates": intermediates,
     "sentences": sentences,
+    "fresh": fresh,
     **DESIGNS,
 }
