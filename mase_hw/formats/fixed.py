@@ -36,7 +36,7 @@ MAX_FRAC_WIDTH = 64
 TRIED_WIDTHS = (*range(4, 21), 24, 28)
 # Steps by which a fraction is longer than one that holds all values, where it loses less: by so many
 # times, as what is clipped may count for more than the rest.
-LONGER, GAIN = (1, 2, 3), 2.0
+LONGER, GAIN = range(1, 5), 2.0
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22
 

@@ -48,6 +48,8 @@ TOGETHER, TIGHTER_DB = 4, 0.1
 UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
 REFERENCE_WIDTHS = (16, 8)
+# Examples that show what ranges clip which do not reach as far as those to come.
+CLIPS_SEEN = 256
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
 
@@ -118,6 +120,11 @@ class Fitting:
                 found = replace(found, result=best, predicted_db=None)
         front = [*found.front, *self._front]
         return replace(found, front=[item for item in front if item is not found.result])
+
+    @property
+    def compares_few(self) -> bool:
+        """Whether so few samples are compared on that what rarely clips may not be seen."""
+        return self._samples.compared_on.examples < CLIPS_SEEN
 
     def prepared(self, result: Result, steps: Sequence[str]) -> Result:
         """Return a result with steps of preparation in place of its own."""

@@ -15,7 +15,7 @@ from mase_hw.precision.cost import Lanes
 from mase_hw.precision.evaluation import Evaluator, Result
 from mase_hw.precision.fitted import Fitted, Tried
 from mase_hw.precision.fitting import Fitting
-from mase_hw.precision.preparations import CHANGES, NARROW, STEPS
+from mase_hw.precision.preparations import CHANGES, NARROW, OF_RANGES, STEPS
 from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.samples import Samples
 
@@ -35,7 +35,8 @@ def prepared(fitting: Fitting, found: Fitted) -> Fitted:
         found: what it gave.
     """
     best, kept, tried = found.result, list[str](), list[Tried]()
-    for name in STEPS:
+    few = fitting.compares_few
+    for name in (item for item in STEPS if not (few and item in OF_RANGES)):
         stage(name)
         try:
             result = fitting.prepared(found.result, [*kept, name])

@@ -26,7 +26,7 @@ from mase_hw.passes.canonical.software_metadata import add_software_metadata_ana
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.accuracy import Scorer
-from mase_hw.precision.choice import Chooser
+from mase_hw.precision.choice import Chooser, Pick, Problem
 from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import Cost, CostTable, cost_of, with_lanes
 from mase_hw.precision.evaluation import Evaluator
@@ -36,7 +36,7 @@ from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.propagation import Measure, Propagation, Target
 from mase_hw.precision.ranges import with_ranges
-from mase_hw.precision.report import write
+from mase_hw.precision.report import head, write
 from mase_hw.precision.samples import Part, Samples
 
 
@@ -258,6 +258,35 @@ def test_the_solver_finds_what_enumeration_finds() -> None:
     assert chosen is not None
     assert sums[chosen.options] <= bound
     assert cost(chosen.options) <= best * 1.01 + 1
+
+
+def test_equal_costs_are_told_by_bits_of_memory() -> None:
+    """More bits lose less, which nobody asked for."""
+    noise = torch.tensor([1e-3, 1e-6], dtype=torch.float64)
+    for order in ((0, 1), (1, 0)):
+        problem = Problem()
+        bits = torch.tensor([6.0, 15.0])[list(order)]
+        problem.add_group(
+            [
+                Pick(((0, number),), Cost(lut=100, memory_bits=float(many)), noise[None, place])
+                for number, (many, place) in enumerate(zip(bits, order, strict=True))
+            ]
+        )
+        picked = problem.solved(torch.tensor([1e-2], dtype=torch.float64))
+        assert picked is not None
+        assert [pick.cost.memory_bits for pick in picked] == [6.0]
+
+
+def test_what_takes_more_than_a_uniform_format_says_what_it_saves() -> None:
+    found = fit_formats(perceptron(), min_sqnr=30, prepare=False)
+    uniform = [item for item in found.front if item.name.startswith("uniform")]
+    other = min(filter(found.keeps, uniform), key=lambda item: item.cost.order)
+    assert found.result.cost.order <= other.cost.order
+    (line,) = (text for text in head(found) if text.startswith(f"Beside {other.name}"))
+    for name, resource in (("LUT", "lut"), ("BRAM", "bram"), ("bits of memory", "memory_bits")):
+        more = getattr(found.result.cost, resource) - getattr(other.cost, resource)
+        assert (f"{name} more" in line) == (round(more, 1) >= 0.5)
+        assert (f"{name} less" in line) == (round(more, 1) <= -0.5)
 
 
 def test_accuracy_is_kept_where_it_is_asked_for() -> None:
