@@ -34,8 +34,8 @@ MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
 # Widths that a choice of formats tries.
 TRIED_WIDTHS = (*range(4, 21), 24, 28)
-# Steps by which a fraction is longer than one that holds all values, where it loses less: by so many
-# times, as what is clipped may count for more than the rest.
+# Bits by which a fraction is longer than one that holds all values, and by how many times it has to
+# lose less, as what is clipped may count for more than the rest.
 LONGER, GAIN = range(1, 5), 2.0
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22

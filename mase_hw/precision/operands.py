@@ -17,6 +17,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Numeric, Operator, Weighted, operators
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.passes.formats.quantize import (
+    LEAST_ERROR,
     RESULT,
     SHARED,
     configurable,
@@ -153,6 +154,7 @@ def _operand(
         for fields in cls.choices(row, axis):
             given = {"name": cls.name, **fields}
             entry = {"name": DEFAULT_FORMAT} | {f"{word}_{key}": v for key, v in given.items()}
+            entry[f"{word}_{LEAST_ERROR}"] = name in call.constants
             try:
                 made = fitted_format(mg, node, name, words, entry)
             except FormatError:

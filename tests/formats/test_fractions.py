@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.errors import ConfigError
 from mase_hw.formats.fixed import LONGER, Fixed
 
 
@@ -44,8 +45,28 @@ def test_a_fraction_of_constants_is_that_of_least_error(width: int, power: float
     assert fitted.of_least_error(exact) == fitted
 
 
-def test_the_largest_constant_is_held_where_that_is_asked() -> None:
-    open_, holding = weight_format(), weight_format(weight_whole_range=True)
+def test_constants_are_rounded_best_where_that_is_asked() -> None:
+    holding, best = weight_format(), weight_format(weight_least_error=True)
     assert holding == Fixed.fit(-1.5, 1.5, width=4)
-    assert open_.frac_width > holding.frac_width
-    assert weight_format(weight_frac_width=1).frac_width == 1
+    assert best.frac_width > holding.frac_width
+    assert weight_format(weight_frac_width=1, weight_least_error=True).frac_width == 1
+    with pytest.raises(ConfigError, match="unknown key 'weight_least_eror'"):
+        weight_format(weight_least_eror=True)
+
+
+def test_constants_are_rounded_best_where_formats_are_found() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(40, 8)).eval()
+    with torch.no_grad():
+        model[0].weight[0, 0] = 1.5
+    inputs = torch.randn(400, 40)
+    inputs[:, 0] *= 1e-4
+    graph = mase_hw.trace(model, inputs)
+    found = mase_hw.fit_formats(graph, min_sqnr=12, formats=["fixed"], prepare=False)
+    entry = found.config["linear_0"]["config"]  # type: ignore[index]
+    assert entry["weight_least_error"] is True
+    weight = found.graph.call(found.graph.node("linear_0")).operands["weight"].format
+    assert isinstance(weight, Fixed)
+    assert weight.frac_width > Fixed.fit_values(model[0].weight.detach(), width=weight.width).frac_width
+    again = mase_hw.quantize(graph, found.config)
+    assert again.call(again.node("linear_0")).operands["weight"].format == weight
