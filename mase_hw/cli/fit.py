@@ -146,7 +146,10 @@ def automatic(
             "--formats auto finds number formats, and --config gives them, too; give one of them"
         )
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
-    return find(subject, display, min_sqnr=wanted, parallelism=parallelism)
+    found = find(subject, display, min_sqnr=wanted, parallelism=parallelism)
+    for note in found.notes:
+        display.console.print(f"Warning: {note}.", markup=False, soft_wrap=True)
+    return found
 
 
 def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:

@@ -5,19 +5,28 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError
 from mase_hw.formats.fixed import LONGER, Fixed
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.precision.configuration import configuration
+from mase_hw.precision.operands import operands_of
 
 
-def weight_format(**entry: object) -> Fixed:
-    """Return the format of weights of 4 bits, one of which is far larger than the others."""
+def outlying() -> nn.Module:
+    """Return a layer one of whose weights is far larger than the others."""
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(40, 40)).eval()
     with torch.no_grad():
         model[0].weight[0, 0] = 1.5
+    return model
+
+
+def weight_format(**entry: object) -> Fixed:
+    """Return the format of its weights in 4 bits."""
     config = {"name": "fixed", "data_in_width": 8, "weight_width": 4, "bias_width": 8, **entry}
     mg = mase_hw.quantize(
-        mase_hw.trace(model, torch.randn(50, 40)), {"default": {"config": config}}
+        mase_hw.trace(outlying(), torch.randn(50, 40)), {"default": {"config": config}}
     )
     (node,) = (node for node in mg.nodes if node.op == "call_function")
     found = mg.call(node).operands["weight"].format
@@ -55,18 +64,13 @@ def test_constants_are_rounded_best_where_that_is_asked() -> None:
 
 
 def test_constants_are_rounded_best_where_formats_are_found() -> None:
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(40, 8)).eval()
-    with torch.no_grad():
-        model[0].weight[0, 0] = 1.5
-    inputs = torch.randn(400, 40)
-    inputs[:, 0] *= 1e-4
-    graph = mase_hw.trace(model, inputs)
-    found = mase_hw.fit_formats(graph, min_sqnr=12, formats=["fixed"], prepare=False)
-    entry = found.config["linear_0"]["config"]  # type: ignore[index]
-    assert entry["weight_least_error"] is True
-    weight = found.graph.call(found.graph.node("linear_0")).operands["weight"].format
-    assert isinstance(weight, Fixed)
-    assert weight.frac_width > Fixed.fit_values(model[0].weight.detach(), width=weight.width).frac_width
-    again = mase_hw.quantize(graph, found.config)
-    assert again.call(again.node("linear_0")).operands["weight"].format == weight
+    graph = mase_hw.trace(outlying(), torch.randn(50, 40))
+    mg, _ = add_software_metadata_analysis_pass(canonicalize(graph), {})
+    operands = operands_of(mg, ["fixed"])
+    weight = next(place for place, item in enumerate(operands) if item.name == "weight")
+    option = operands[weight].options[0]
+    assert option.number_format == weight_format(weight_least_error=True)
+    config = configuration(mg, operands, [0] * len(operands))
+    assert config["linear_0"]["config"]["weight_least_error"] is True  # type: ignore[index]
+    again = mase_hw.quantize(graph, config)
+    assert again.call(again.node("linear_0")).operands["weight"].format == option.number_format
