@@ -194,7 +194,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 def test_intervals_of_decibels_hold_those_of_many_samples() -> None:
     """Each of 40 draws of 100 samples has an interval; nearly all hold the figure of 20,000."""
     model = net()
-    mg = mase_hw.quantize(mase_hw.trace(model, drawn(64, 8)))
+    found = fit_formats(model, data=[drawn(2000, 8)], min_sqnr=30, formats=["fixed"], prepare=False)
+    mg = found.graph
     base = canonicalize(mase_hw.trace(model, drawn(64, 8)))
     many = drawn(20_000, 8, seed=9)
     with torch.no_grad():
