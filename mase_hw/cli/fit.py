@@ -147,7 +147,10 @@ def automatic(
             "--formats auto finds number formats, and --config gives them, too; give one of them"
         )
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
-    return find(subject, display, min_sqnr=wanted, parallelism=parallelism)
+    found = find(subject, display, min_sqnr=wanted, parallelism=parallelism)
+    for note in found.notes:
+        display.console.print(f"Warning: {note}.", markup=False, soft_wrap=True)
+    return found
 
 
 def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:
@@ -160,11 +163,7 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: S
     given = subject.split if data is None else load_examples(data)
     samples: Record = {}
     if isinstance(given, Split):
-        samples = {
-            "data": [given.train_inputs],
-            "held_out": [given.validation_inputs],
-            "labels": given.validation_labels,
-        }
+        samples = {"data": given}
     elif given is not None:
         samples = {"data": [given]}
     with display.progress(f"formats of {subject.mg.name}") as advance, listening(lambda _: None):
@@ -187,9 +186,11 @@ def _trained(
 def _show(found: Fitted, display: Display) -> None:
     from rich.table import Table
 
+    from mase_hw.graph.agreement import decibels
+
     rows = found.rows
     if len(rows) > SHOWN:
-        weight = sorted(rows, key=lambda r: -max(r.noise_share, r.cost_share or 0.0))[:SHOWN]
+        weight = sorted(rows, key=lambda r: -max(r.noise_share or 0.0, r.cost_share or 0.0))[:SHOWN]
         rows = [row for row in rows if row in weight]
     more = len(found.rows) - len(rows)
     table = Table(title=f"Formats of {found.name}" + (f", and {more} more" if more else ""))
@@ -199,7 +200,7 @@ def _show(found: Fitted, display: Display) -> None:
         table.add_column(name, justify="right")
     for row in rows:
         cost = "" if row.cost_share is None else f"{100 * row.cost_share:.1f} %"
-        error = f"{100 * row.noise_share:.1f} %"
+        error = "" if row.noise_share is None else f"{100 * row.noise_share:.1f} %"
         table.add_row(row.node, row.operand, row.format, f"{row.bits:g}", error, cost)
     display.console.print(table)
     table = Table(title="Beside uniform formats, on held-out samples")
@@ -210,10 +211,12 @@ def _show(found: Fitted, display: Display) -> None:
     for item in [*(x for x in found.front if x.name.startswith("uniform")), found.result]:
         if item is found.result:
             table.add_section()
-        known = sorted(item.outputs.values(), key=lambda x: (x.sqnr_db is None, x.sqnr_db or 0.0))
+        reals = [x.sqnr_db for x in item.outputs.values() if x.sqnr_db is not None]
+        others = [str(x) for x in item.outputs.values() if x.sqnr_db is None]
+        agreement = decibels(min(reals)) if reals else (others or ["trained"])[0]
         table.add_row(
             item.name,
-            str(known[0]) if known else "trained",
+            agreement,
             "" if item.accuracy is None else f"{item.accuracy:.4f}",
             f"{item.cost.lut:,.0f}",
             f"{item.cost.dsp:,g}",

@@ -237,6 +237,14 @@ class Format(ABC):
             raise FormatError("a constant holds what is no finite number; give a finite one")
         return cls.fit(low, high, **fields)
 
+    def of_least_error(self, values: Tensor) -> Format:
+        """Return the format of this kind that rounds constants best, whether it holds all or not.
+
+        Args:
+            values: the constants to which this one was fitted.
+        """
+        return self
+
     @classmethod
     def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
         """Return one format for those who take values in `[minimum, maximum]` in any of `formats`.

@@ -34,6 +34,9 @@ MAX_EXACT_BITS = 62
 MAX_FRAC_WIDTH = 64
 # Widths that a choice of formats tries.
 TRIED_WIDTHS = (*range(4, 21), 24, 28)
+# Bits by which a fraction is longer than one that holds all values, and by how many times it has to
+# lose less, as what is clipped may count for more than the rest.
+LONGER, GAIN = range(1, 5), 2.0
 # Elements that are encoded at a time.
 ENCODED_ELEMENTS = 1 << 22
 
@@ -214,6 +217,22 @@ class Fixed(Format):
     def scaled(self, octaves: float) -> Fixed:
         frac_width = self.frac_width - round(octaves)
         return replace(self, frac_width=max(-MAX_FRAC_WIDTH, min(frac_width, MAX_FRAC_WIDTH)))
+
+    def of_least_error(self, values: Tensor) -> Fixed:
+        """Return the format with the fraction of the least squared error."""
+        found, least = self, self._squared_error(values)
+        for more in LONGER:
+            if least == 0.0 or self.frac_width + more > MAX_FRAC_WIDTH:
+                break
+            longer = replace(self, frac_width=self.frac_width + more)
+            error = longer._squared_error(values)
+            if GAIN * error < least:
+                found, least = longer, error
+        return found
+
+    def _squared_error(self, values: Tensor) -> float:
+        wide = values.detach().double()
+        return float((self.round_values(wide) - wide).square().sum())
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: Setting) -> Fixed:

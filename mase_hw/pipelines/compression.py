@@ -26,6 +26,7 @@ from mase_hw.passes.formats.report_quantization import FLOAT_BITS, storage
 from mase_hw.pipelines._steps import STEPS, Context, Progress, State, parse_steps
 from mase_hw.pipelines.report import files, write_report
 from mase_hw.search.objective import digest_of, hardware_metrics, runner
+from mase_hw.search.space import settle
 from mase_hw.training import (
     Batch,
     Inputs,
@@ -157,17 +158,18 @@ class CompressionPipeline:
     def _compressed(
         self, mg: MaseGraph, split: Split, folder: Path | None, progress: Progress | None
     ) -> CompressionResult:
-        formats = [given.get("config") for name, given in self.steps if name == "quantize"]
-        start = canonicalize(mg, formats[0] if formats else None)
+        start, steps = self.settled(mg)
         check_samples(start, split.test_inputs, split.test_labels, self.task)
         check_samples(start, split.validation_inputs, split.validation_labels, self.task)
         state = State(start)
         rows = [_row("start", state, split, self.task)]
         identity = _identity(start, split, f"{self.seed} {self.task.name}")
-        for number, (name, arguments) in enumerate(self.steps):
+        for number, (name, arguments) in enumerate(steps):
             identity = _digest(f"{identity} {name} {json.dumps(arguments, sort_keys=True)}")
             stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
-            state, row = self._run(number, state, split, identity, stem, progress)
+            state, row = self._run(
+                (number, name, arguments), state, split, identity, stem, progress
+            )
             rows.append(row)
             if progress:
                 progress(number + 1, len(self.steps))
@@ -176,9 +178,24 @@ class CompressionPipeline:
             self._write(result, state, split, folder)
         return result
 
+    def settled(self, mg: MaseGraph) -> tuple[MaseGraph, list[tuple[str, Record]]]:
+        """Return the canonical graph, and the steps with number formats in which no tie is left.
+
+        Raises:
+            ConfigError: for formats that the graph cannot have.
+        """
+        formats = [given.get("config") for name, given in self.steps if name == "quantize"]
+        start = canonicalize(mg, formats[0] if formats else None)
+        return start, [
+            (name, {**given, "config": settle(start, given["config"])})
+            if name == "quantize" and given.get("config") is not None
+            else (name, given)
+            for name, given in self.steps
+        ]
+
     def _run(
         self,
-        number: int,
+        step: tuple[int, str, Record],
         state: State,
         split: Split,
         identity: str,
@@ -186,7 +203,7 @@ class CompressionPipeline:
         progress: Progress | None,
     ) -> tuple[State, Record]:
         """Return the state after a step: from its files when it was done before."""
-        name, arguments = self.steps[number]
+        number, name, arguments = step
         done = None if stem is None else _load(stem, identity)
         if done is not None:
             return done

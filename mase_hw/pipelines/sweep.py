@@ -20,6 +20,8 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.pipelines._steps import Progress
 from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.pipelines.report import write_json, write_table
+from mase_hw.registry import nearest
+from mase_hw.search.values import Tie, parse_item
 
 GRID = "sweep"
 # What ends the name of a metric that was measured before training in the number formats.
@@ -55,7 +57,8 @@ def sweep(
         mg: a captured graph.
         split: samples as `mase_hw.data.Split.read` takes them.
         config: that of a compression, and a table `sweep` of lists by key. A key is a path into
-            the configuration: `steps.0.sparsity` or `seed`.
+            the configuration: `steps.0.sparsity` or `seed`. `{same_as = KEY}` in place of a list
+            gives it the value of another key.
         output: folder of the results.
         progress: called with (points done, points).
 
@@ -63,10 +66,13 @@ def sweep(
         ConfigError: for a bad configuration or a key that leads nowhere.
         MaseError: when every point failed.
     """
-    grid = _grid(config)
+    grid, ties = _grid(config)
     folder = Path(output)
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    points = [{**point, **{key: point[other] for key, other in ties.items()}} for point in points]
     pipelines = [CompressionPipeline.from_config(_at(config, point)) for point in points]
+    for pipeline in pipelines:
+        pipeline.settled(mg)
     split = Split.read(split)
     names = [f"sweep.{kind}" for kind in ("csv", "json", "png", "svg")]
     with result_folder(folder, names):
@@ -101,14 +107,24 @@ def _measure(
     return {**last, **untrained, **result.hardware, "folder": folder.name}
 
 
-def _grid(config: Mapping[str, object]) -> dict[str, list[object]]:
+def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[str, str]]:
+    """Return the values of each key, and the keys that have the values of others."""
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
-    for key, values in table.items():
+    ties = {
+        str(key): item.key
+        for key, values in table.items()
+        if isinstance(values, Mapping) and isinstance(item := parse_item(key, values), Tie)
+    }
+    grid = {str(key): values for key, values in table.items() if key not in ties}
+    for key, values in grid.items():
         if not isinstance(values, list | tuple) or not values:
-            raise ConfigError(f"sweep: {key} is {values!r}; allowed: a list of values")
-    return {str(key): list(values) for key, values in table.items()}
+            raise ConfigError(f"sweep: {key} is {values!r}; allowed: a list of values, or same_as")
+    for key, other in ties.items():
+        if other not in grid:
+            raise ConfigError(f"sweep: {key} is the same as {other!r}; {nearest(other, grid)}")
+    return {key: list(values) for key, values in grid.items()}, ties
 
 
 def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:

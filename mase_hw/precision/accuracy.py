@@ -1,4 +1,4 @@
-"""Accuracy on held-out samples: on as many as a bound of what may be lost needs, or on all."""
+"""Accuracy: on as many samples as a bound of what may be lost needs, or on all."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from torch import Tensor
 
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.interval import Interval, of_loss, of_share
+from mase_hw.precision.samples import Part, take
 from mase_hw.training import scores_of
 
 # Samples that are run at a time, and where no accuracy is asked for but at last.
 BATCH, GLANCE = 128, 1024
-# Standard errors from the bound at which it is decided, of few samples and of many: wrong once in
-# twenty, or in six, and checked on all.
+# Standard errors from the bound at which a loss is too large, of few samples and of many; and at
+# which it is small enough.
 SURE, MANY, NEARLY_SURE = 2.0, 1024, 1.0
 PERCENT = 100.0
 # Of a loss in points, which floats do not hold exactly.
@@ -32,13 +33,32 @@ class Scored:
         accuracy: their share.
         drop: points that the float model has more on the same samples.
         right: of the samples that were run, one where the class is right, float64.
+        lost: what the float model has more of that, 1, 0 or -1.
         parts: of the samples, that were run.
     """
 
     accuracy: float
     drop: float
     right: Tensor
+    lost: Tensor
     parts: int
+
+    @property
+    def interval(self) -> Interval:
+        """That of the accuracy, 95 %."""
+        return of_share(float(self.right.sum()), len(self.right))
+
+    @property
+    def drop_interval(self) -> Interval:
+        """That of the points lost, 95 %."""
+        counts = int((self.lost > 0).sum()), int((self.lost < 0).sum())
+        low, high = of_loss(*counts, len(self.lost))
+        return PERCENT * low, PERCENT * high
+
+    @property
+    def drop_error(self) -> float:
+        """The standard error of the points lost."""
+        return PERCENT * math.sqrt(float(self.lost.square().sum())) / max(len(self.lost), 1)
 
 
 class Scorer:
@@ -46,12 +66,11 @@ class Scorer:
 
     Samples are run in a random order, always the same, until the loss of accuracy is `SURE`
     standard errors of its mean over the paired samples away from the bound, or from `MANY` of them
-    on `NEARLY_SURE`.
+    on `NEARLY_SURE` beyond it.
 
     Args:
         mg: a graph without formats.
-        samples: of which those held out are run.
-        labels: their classes.
+        part: samples; where they have no labels, the classes that the graph itself gives.
         limit: points that may be lost; None where that is not asked.
 
     Attributes:
@@ -61,17 +80,15 @@ class Scorer:
         DataError: where the graph has not one class for each label.
     """
 
-    def __init__(
-        self, mg: MaseGraph, samples: Samples, labels: Tensor, limit: float | None
-    ) -> None:
+    def __init__(self, mg: MaseGraph, part: Part, limit: float | None = None) -> None:
         self._limit = limit
-        self._parts, order = _shuffled(samples.held_out, len(labels))
-        self._labels = labels[order]
+        self._parts, order = _shuffled(mg, part)
         classes = torch.cat(list(self._classes(mg)))
-        if classes.shape != labels.shape:
+        self._labels = classes if part.labels is None else part.labels[order]
+        if classes.shape != self._labels.shape:
             raise DataError(
-                f"labels have the shape {tuple(labels.shape)} and the classes that {mg.name} finds "
-                f"{tuple(classes.shape)}; give one label an example"
+                f"labels have the shape {tuple(self._labels.shape)} and the classes that {mg.name} "
+                f"finds {tuple(classes.shape)}; give one label an example"
             )
         self._right = (classes == self._labels).double()
         self.accuracy = float(self._right.mean())
@@ -100,7 +117,7 @@ class Scorer:
                 break
         # Shares of counts: 2 of 100 samples are 2 points, as whoever asks for 2 says.
         drop = round(PERCENT * float(lost.sum()) / max(len(lost), 1), DIGITS)
-        return Scored(float(right.mean()), drop, right, done)
+        return Scored(float(right.mean()), drop, right, lost, done)
 
     def _is_decided(self, lost: Tensor) -> bool:
         if self._limit is None:
@@ -108,8 +125,10 @@ class Scorer:
         # One sample more that differs, as none of few says little.
         power = (float(lost.square().sum()) + 1.0) / (len(lost) + 1)
         error = math.sqrt(power / len(lost))
-        sure = SURE if len(lost) < MANY else NEARLY_SURE
-        return abs(float(lost.mean()) - self._limit / PERCENT) > sure * error
+        beyond = float(lost.mean()) - self._limit / PERCENT
+        return (
+            beyond > (SURE if len(lost) < MANY else NEARLY_SURE) * error or -beyond > SURE * error
+        )
 
     def _classes(self, mg: MaseGraph, done: int = 0) -> Iterator[Tensor]:
         mg.eval()
@@ -120,13 +139,12 @@ class Scorer:
             yield scores.reshape(-1) if whole else scores.reshape(len(scores), -1).argmax(1)
 
 
-def _shuffled(batches: Sequence[Sequence[Tensor]], count: int) -> tuple[list[list[Tensor]], Tensor]:
+def _shuffled(mg: MaseGraph, part: Part) -> tuple[list[Sequence[Tensor]], Tensor]:
     """Return the samples of one batch in a random order, in parts, and that order.
 
     Several batches stay as they are.
     """
-    if len(batches) != 1 or any(len(item) != count for item in batches[0] if item.dim()):
-        return [list(part) for part in batches], torch.arange(count)
-    order = torch.randperm(count, generator=torch.Generator().manual_seed(0))
-    parts = torch.split(order, BATCH)
-    return [[x[part] if x.dim() else x for x in batches[0]] for part in parts], order
+    if len(part.batches) != 1 or not mg.batched or mg.keeps_state:
+        return list(part.batches), torch.arange(part.examples)
+    order = torch.randperm(part.examples, generator=torch.Generator().manual_seed(0))
+    return [take(mg, part.batches[0], places) for places in torch.split(order, BATCH)], order

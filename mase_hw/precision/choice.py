@@ -25,8 +25,6 @@ from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option
 
 TOGETHER = 2
-# Elements of constants from which every second width is priced: the widths of sums take long.
-MANY = 1000
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: in a bound of noise, in a look-up table, in half a block RAM.
 NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
@@ -54,7 +52,8 @@ class Pick:
 
     def values(self, names: Sequence[str]) -> list[float]:
         """Return what less is better of."""
-        return [self.cost.weighed, *(getattr(self.cost, n) for n in names), *self.noise.tolist()]
+        resources = (getattr(self.cost, name) for name in names)
+        return [*self.cost.order, *resources, *self.noise.tolist()]
 
 
 @dataclass(frozen=True)
@@ -240,10 +239,8 @@ class Chooser:
                 yield Pick(picked, cost, self._sum(picked))
 
     def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Cost | None]:
-        """Return what options of a node take; of many constants every second width alone."""
-        operands = [self._operands[place] for place in places]
-        large = self._costs.elements(operands[0]) > MANY
-        tried = [measured_options(item) if large else range(len(item.options)) for item in operands]
+        """Return what every second width of a node's options takes."""
+        tried = [measured_options(self._operands[place]) for place in places]
         return {
             numbers: self._priced(node, tuple(zip(places, numbers, strict=True)))
             for numbers in product(*tried)
@@ -344,10 +341,21 @@ class Problem:
                 self.model.add(self._sum(noise) <= NOISE_UNITS)
             weights = [round(pick.cost.weighed * COST_UNITS) for _, pick in self.rows]
             self.model.minimize(self._sum(weights))
-        self._solver.parameters.num_workers = 1
-        self._solver.parameters.random_seed = SEED
-        self._solver.parameters.max_deterministic_time = EFFORT
-        self._solver.parameters.relative_gap_limit = 1e-3
+        picked = self._solve()
+        if picked is None or bound is None:
+            return picked
+        # Of choices that take the same, the one of the fewest bits of memory.
+        taken = sum(round(pick.cost.weighed * COST_UNITS) for pick in picked)
+        for literal, _ in self.rows:
+            self.model.add_hint(literal, self.is_on(literal))
+        self.model.add(self._sum(weights) <= taken)
+        self.model.minimize(self._sum([round(pick.cost.memory_bits) for _, pick in self.rows]))
+        return self._solve() or picked
+
+    def _solve(self) -> list[Pick] | None:
+        parameters = self._solver.parameters
+        parameters.num_workers, parameters.random_seed = 1, SEED
+        parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, 1e-3
         if self._solver.solve(self.model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         return [pick for literal, pick in self.rows if self.is_on(literal)]

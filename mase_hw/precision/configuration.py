@@ -14,6 +14,7 @@ from torch.fx import Node
 from mase_hw._config_file import WEIGHTS_KEY
 from mase_hw.formats import DEFAULT_FORMAT, formats
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.passes.formats.quantize import LEAST_ERROR
 from mase_hw.precision.cost import Lanes
 from mase_hw.precision.operands import Operand, Option, entries_for, operator_of
 
@@ -48,6 +49,8 @@ def configuration(
             given = option.number_format
             if given.name != entry["name"]:
                 entry[f"{word}_name"] = given.name
+            if word in constants and "frac_width" in given.fitted:
+                entry[f"{word}_{LEAST_ERROR}"] = True
             entry |= {
                 f"{word}_{key}": value
                 for key, value in _given(option, opened or word in constants).items()

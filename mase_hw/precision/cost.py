@@ -52,6 +52,11 @@ class Cost:
         """Look-up tables, a DSP block and a block RAM as many as in `explore`."""
         return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
 
+    @property
+    def order(self) -> tuple[float, float]:
+        """What less is better of: the weighed cost, then bits of memories."""
+        return self.weighed, self.memory_bits
+
     def __add__(self, other: Cost) -> Cost:
         return self._joined(other, 1)
 
@@ -132,11 +137,6 @@ class CostTable:
     def __init__(self, mg: MaseGraph, known: Prices | None = None) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
         self._known = {} if known is None else known
-
-    def elements(self, operand: Operand) -> int:
-        """Return how many elements the constants of an operand's node have."""
-        call = self._calls.get(operand.node.name)
-        return sum(call.operands[name].elements for name in call.constants) if call else 0
 
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Cost | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.

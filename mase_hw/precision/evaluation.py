@@ -1,4 +1,4 @@
-"""What a configuration keeps of a model on held-out samples, and what its hardware takes."""
+"""What a configuration keeps of a model, and what its hardware takes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 
-from mase_hw.errors import UnsupportedError
+from torch import Tensor
+
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
-from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.accuracy import DIGITS, PERCENT, Scored, Scorer
+from mase_hw.precision.accuracy import DIGITS, PERCENT, SURE, Scored, Scorer
 from mase_hw.precision.cost import Cost, Lanes, cost_of, costs_of, with_lanes
+from mase_hw.precision.interval import Interval
+from mase_hw.precision.judging import Judge
+from mase_hw.precision.operands import is_real_result
 from mase_hw.precision.preparations import STEPS, Formats
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.samples import AGREED, Samples
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Row:
         operand: its name.
         format: as text.
         bits: of an element.
-        noise_share: of the predicted error of the outputs.
+        noise_share: of the predicted error of the outputs; None of a uniform format.
         cost_share: of the node's weighed cost in that of all, at the node's first operand.
     """
 
@@ -38,7 +40,7 @@ class Row:
     operand: str
     format: str
     bits: float
-    noise_share: float
+    noise_share: float | None
     cost_share: float | None
 
 
@@ -53,13 +55,16 @@ class Result:
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
             no reals; None where neither is known.
         accuracy: of the quantised graph; None without labels.
+        intervals: 95 % intervals of agreement by name of the output, see `Judged`.
+        noise: likewise.
         scored: its accuracy; None without labels.
+        compared: the same on the samples by which it was chosen, where the figures are of others.
         costs: by name of the node.
         cost: of all nodes, without queues.
         graph: the quantised graph.
         opened: the configuration without what follows from observed values.
         steps: names of the preparations that changed weights or ranges.
-        rows: its operands; none of a uniform configuration.
+        rows: its operands; of a uniform format where it is the one that was chosen.
     """
 
     name: str
@@ -74,12 +79,34 @@ class Result:
     rows: Sequence[Row] = ()
     scored: Scored | None = None
     costs: Mapping[str, Cost] = field(default_factory=dict)
+    intervals: Mapping[str, Interval] = field(default_factory=dict)
+    compared: Result | None = None
+    noise: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
 
     @property
     def sqnr_db(self) -> float:
         """The least signal over error of the real outputs; infinite where none is real."""
         known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
         return min(known, default=math.inf)
+
+    @property
+    def assured_drop(self) -> float:
+        """The drop, and `SURE` standard errors more; infinite where it is not known."""
+        if self.drop is None:
+            return math.inf
+        return self.drop + (0.0 if self.scored is None else SURE * self.scored.drop_error)
+
+    @property
+    def assured_db(self) -> float:
+        """The lower end of its interval, itself where there is none."""
+        return min((self.assured(name) for name in self.outputs), default=math.inf)
+
+    def assured(self, name: str) -> float:
+        """Return the lower end of an output's interval; infinite where it is not real."""
+        ratio = self.outputs[name].sqnr_db
+        if ratio is None:
+            return math.inf
+        return self.intervals[name][0] if name in self.intervals else ratio
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
@@ -89,8 +116,18 @@ class Result:
             "drop": self.drop,
             "accuracy": self.accuracy,
             "examples": 0 if self.scored is None else len(self.scored.right),
+            **self._intervals(),
             **self.cost.to_dict(),
         }
+
+    def _intervals(self) -> dict[str, object]:
+        """Return 95 % intervals as values of JSON."""
+        ends = {name: list(interval) for name, interval in self.intervals.items()}
+        found: dict[str, object] = {"intervals": ends}
+        if self.scored is not None:
+            found["accuracy_interval"] = list(self.scored.interval)
+            found["drop_interval"] = list(self.scored.drop_interval)
+        return found
 
 
 class Evaluator:
@@ -98,7 +135,7 @@ class Evaluator:
 
     Args:
         mg: a canonical graph with observed ranges.
-        samples: of which those held out are run.
+        samples: to compare on, and to fit weights and ranges to.
         parallelism: of the hardware whose cost is asked.
         limit: points of accuracy that may be lost; None where that is not asked.
     """
@@ -110,16 +147,15 @@ class Evaluator:
         parallelism: Lanes,
         limit: float | None = None,
     ) -> None:
-        self._mg, self._samples, self._parallelism = mg, samples, parallelism
+        self._mg, self._parallelism = mg, parallelism
         self._fitted_to = samples.spread(mg)
         self._steps: Sequence[str] = ()
-        labels = samples.labels
-        self._scorer = None if labels is None else Scorer(mg, samples, labels, limit)
-
-    @property
-    def accuracy(self) -> float | None:
-        """That of the float model; None without labels."""
-        return None if self._scorer is None else self._scorer.accuracy
+        compared = samples.compared_on
+        self._judge = Judge(mg, compared.spread(mg, AGREED))
+        # Where classes are not told, those of the float model stand in.
+        stands_in = limit is not None and all(map(is_real_result, mg.outputs))
+        labelled = compared.labels is not None or stands_in
+        self._scorer = Scorer(mg, compared, limit) if labelled else None
 
     def with_steps(self, steps: Sequence[str]) -> Evaluator:
         """Return one that prepares graphs in their formats."""
@@ -165,40 +201,36 @@ class Evaluator:
         config, mg = formats.config, formats.graph
         costs = costs_of(with_lanes(mg, self._parallelism))
         cost = reduce(add, costs.values(), Cost())
-        # The weights of the float model in what has its own now.
-        reference = self.quantized(config) if self._steps else None
-        given = {"data": self._samples.held_out, "reference": reference}
-        mg, _ = measure_agreement_analysis_pass(mg, given)
-        found = model_agreement(mg)
-        if found is None:
-            raise UnsupportedError(f"{mg.name} has no output that a format changes")
-        result = Result(
-            name,
-            config,
-            found.outputs,
-            None,
-            None,
-            cost,
-            mg,
-            opened,
-            tuple(self._steps),
-            costs=costs,
+        return measured(
+            Result(name, config, {}, None, None, cost, mg, opened, self._steps, costs=costs),
+            self._judge,
+            self._scorer,
         )
-        return self._scored(result)
 
     def whole(self, result: Result) -> Result:
         """Return a result with its accuracy on all held-out samples."""
-        if self._scorer is None or result.scored is None:
-            return result
-        if len(result.scored.right) == self._scorer.examples:
-            return result
-        return self._scored(result)
+        return whole(result, self._scorer)
 
-    def _scored(self, result: Result) -> Result:
-        """Return a result with what is lost: of classes, once more of all, or of other elements."""
-        if self._scorer is not None:
-            found = self._scorer.of(result.graph, result.scored)
-            return replace(result, accuracy=found.accuracy, drop=found.drop, scored=found)
-        equal = [item.equal for item in result.outputs.values() if item.equal is not None]
-        drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
-        return replace(result, drop=drop)
+
+def measured(result: Result, judge: Judge, scorer: Scorer | None) -> Result:
+    """Return a result with what its graph keeps of the samples of a judge and a scorer."""
+    judged = judge.of(result.graph)
+    result = replace(result, **vars(judged))
+    return _scored(result, scorer)
+
+
+def whole(result: Result, scorer: Scorer | None) -> Result:
+    """Return a result with its accuracy on all samples."""
+    if scorer is None or result.scored is None or len(result.scored.right) == scorer.examples:
+        return result
+    return _scored(result, scorer)
+
+
+def _scored(result: Result, scorer: Scorer | None) -> Result:
+    """Return a result with what is lost: of classes, once more of all, or of other elements."""
+    if scorer is not None:
+        scored = scorer.of(result.graph, result.scored)
+        return replace(result, accuracy=scored.accuracy, drop=scored.drop, scored=scored)
+    equal = [item.equal for item in result.outputs.values() if item.equal is not None]
+    drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
+    return replace(result, drop=drop)

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+
+from torch import Tensor, nn
 
 from mase_hw._stages import stage
+from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize
-from mase_hw.errors import ConfigError, PrecisionError
-from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import ValueRange, metadata, update
+from mase_hw.errors import ConfigError
+from mase_hw.graph import MaseGraph, trace
 from mase_hw.hardware.explore import split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
-from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.canonical.software_metadata import batches_of
 from mase_hw.precision.cost import Lanes, Prices
-from mase_hw.precision.fitted import Fitted, clips
+from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import Progress
+from mase_hw.precision.outputs import check_goal
 from mase_hw.precision.prepare import changed, prepared
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.ranges import with_ranges
+from mase_hw.precision.samples import Part, Samples
 from mase_hw.precision.together import fit_together
-
-# How much further than it was seen to a stream is taken to reach, where that was not enough.
-HEADROOM = 2.0
+from mase_hw.precision.verdict import judged
 
 
 def fit_formats(
-    mg: MaseGraph,
+    model: nn.Module | MaseGraph,
     *,
+    example_inputs: object = None,
     data: object = None,
     held_out: object = None,
     labels: object = None,
@@ -48,10 +49,15 @@ def fit_formats(
 ) -> Fitted:
     """Return the number formats that keep a model for the least hardware.
 
+    Formats are chosen on a part of the samples, compared, repaired and prepared on a second one.
+    What is returned tells what they keep on a third one, which no choice depends on.
+
     Args:
-        mg: a captured graph.
-        data: batches of inputs; the example inputs without.
-        held_out: batches on which the choice is checked; without them, every fourth example.
+        model: a captured graph, or a module.
+        example_inputs: of a module, see `mase_hw.trace`; the first batch of the data without.
+        data: a `mase_hw.data.Split`, whose samples to train, to validate and to test on are the
+            three parts; or batches of inputs; the example inputs without.
+        held_out: batches that are the third part; without them every fourth example is.
         labels: classes of the examples of `held_out`, or of `data`, for `max_drop`.
         min_sqnr: decibels that every output keeps against the float model, see `Goal`.
         max_drop: points of accuracy, or the percentage of other elements, to lose at most.
@@ -73,16 +79,18 @@ def fit_formats(
         UnsupportedError: where the model has no hardware.
     """
     goal = Goal(min_sqnr, max_drop, max_lut, max_bram)
+    mg = model if isinstance(model, MaseGraph) else _traced(model, example_inputs, data)
     if mg.is_quantized:
         raise ConfigError(f"{mg.name} has formats already; give the graph that trace returned")
     stage("canonical graph")
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
-    samples = Samples.of(base, data, held_out, labels)
-    base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
+    samples, judged_on = _samples(base, goal, Samples.of(base, data, held_out, labels))
+    base = with_ranges(base, samples)
     advance, prices = _growing(progress), Prices()
 
     def plain(mg: MaseGraph, lanes: Lanes) -> tuple[Fitting, Fitted]:
-        return _fitted(mg, goal, samples, formats, lanes, seed, output, advance, prices)
+        fitting = Fitting(mg, goal, samples, formats, lanes, seed, output, advance, prices)
+        return fitting, fitting.fitted()
 
     def found(lanes: Lanes) -> Fitted:
         if not prepare:
@@ -90,39 +98,48 @@ def fit_formats(
         first = prepared(*plain(base, lanes))
         return changed(base, samples, lanes, first, lambda mg: prepared(*plain(mg, lanes)))
 
-    asked, targets = split_targets(parallelism)
-    if targets is None:
-        return found(asked)
-    both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
-    if not prepare:
-        return both
-    again = found(both.parallelism)
-    return again if again.result.cost.weighed < both.result.cost.weighed else both
+    def chosen() -> Fitted:
+        asked, targets = split_targets(parallelism)
+        if targets is None:
+            return found(asked)
+        both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
+        if not prepare:
+            return both
+        again = found(both.parallelism)
+        return min(both, again, key=lambda item: item.result.cost.order)
+
+    return judged(base, chosen(), samples.compared_on, judged_on)
 
 
-def _fitted(base: MaseGraph, goal: Goal, samples: Samples, *rest: Any) -> tuple[Fitting, Fitted]:
-    """Return the formats of a canonical graph, in wider ranges where those that were seen clip."""
-    given = (goal, samples, *rest)
-    fitting, found = None, None
-    try:
-        fitting = Fitting(base, *given, is_last=not goal.bounds_loss)
-        found = fitting.fitted()
-        if goal.bounds_loss or not clips(found.result):
-            return fitting, found
-    except PrecisionError:
-        if not goal.bounds_loss:
-            raise
-    # Held-out samples may reach further than those that ranges were seen on.
-    try:
-        wider = Fitting(_widened(base, samples), *given)
-        again = wider.fitted()
-    except PrecisionError:
-        if fitting is None or found is None:
-            raise
-        return fitting, found
-    if fitting is None or found is None or again.result.sqnr_db > found.result.sqnr_db:
-        return wider, again
-    return fitting, found
+def _traced(module: nn.Module, example_inputs: object, data: object) -> MaseGraph:
+    """Return the graph of a module."""
+    if example_inputs is None and data is not None:
+        batches = [data.train_inputs] if isinstance(data, Split) else batches_of(data)
+        example_inputs = next(iter(batches), None)
+    if example_inputs is None:
+        raise ConfigError("a module needs data or example_inputs: the tensors that it takes")
+    return trace(module, example_inputs)
+
+
+def _samples(
+    mg: MaseGraph, goal: Goal, parts: tuple[Samples, Part | None]
+) -> tuple[Samples, Part | None]:
+    """Return samples whose labels are classes, or that have none where a goal asks for none.
+
+    Raises:
+        DataError: where a goal asks for labels that are not there.
+    """
+    samples, last = parts
+    known = [part.labels for part in (samples.compared_on, last) if part is not None]
+    check_goal(mg, goal, next((item for item in known if item is not None), None))
+    if goal.max_drop is not None or all(item is None or _are_classes(item) for item in known):
+        return parts
+    bare = replace(samples, compared_on=replace(samples.compared_on, labels=None))
+    return bare, None if last is None else replace(last, labels=None)
+
+
+def _are_classes(labels: Tensor) -> bool:
+    return labels.dim() == 1 and not labels.is_floating_point()
 
 
 def _growing(progress: Progress | None) -> Progress | None:
@@ -137,26 +154,3 @@ def _growing(progress: Progress | None) -> Progress | None:
         progress(most, total)
 
     return advance
-
-
-def _widened(mg: MaseGraph, samples: Samples) -> MaseGraph:
-    """Return a graph whose streams reach `HEADROOM` times as far as seen where samples go on."""
-    further, mg = mg.copy(), mg.copy()
-    add_software_metadata_analysis_pass(further, {"data": samples.held_out})
-    for node in mg.nodes:
-        software, other = metadata(node).software, metadata(further.node(node.name)).software
-        if software is not None and other is not None:
-            ranges = {n: _reaching(item, other.ranges[n]) for n, item in software.ranges.items()}
-            update(node, software=replace(software, ranges=ranges))
-    return mg
-
-
-def _reaching(seen: ValueRange, further: ValueRange) -> ValueRange:
-    """Return a range that is wider if another one takes a bit more."""
-    if _whole_bits(further) <= _whole_bits(seen):
-        return seen
-    return replace(seen, minimum=HEADROOM * seen.minimum, maximum=HEADROOM * seen.maximum)
-
-
-def _whole_bits(seen: ValueRange) -> int:
-    return math.frexp(max(-seen.minimum, seen.maximum))[1]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata
 from mase_hw.precision.cost import Lanes
 from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.goal import Goal
@@ -35,16 +34,18 @@ class Fitted:
     Attributes:
         name: of the model.
         goal: what was asked.
-        result: the configuration, its agreement on held-out samples and its cost.
+        result: the configuration, its cost, and what it keeps on samples to judge on.
         predicted_db: agreement as errors of its options say, measured where it was chosen, without
             correction; None where outputs are no reals, and of graphs with fitted ranges or codes.
-        front: other configurations that were run: on the way, and uniform ones.
+        front: other configurations that were run: on the way, and uniform ones; likewise.
         float_accuracy: of the float model; None without labels.
-        examples: that were held out.
+        examples: that were judged on.
         parallelism: of the hardware whose cost counted.
         tried: preparations.
         changed: that of the graph before it got formats; empty for none.
         trained: whether weights were trained in the formats.
+        notes: what the figures do not tell, or that the goal is missed.
+        judge: returns a result with its figures on the samples to judge on.
     """
 
     name: str
@@ -52,12 +53,14 @@ class Fitted:
     result: Result
     predicted_db: float | None
     front: Sequence[Result]
-    float_accuracy: float | None
-    examples: int
+    float_accuracy: float | None = None
+    examples: int = 0
     parallelism: Lanes = 1
     tried: Sequence[Tried] = ()
     changed: str = ""
     trained: bool = False
+    notes: Sequence[str] = ()
+    judge: Callable[[Result], Result] = field(default=lambda item: item, repr=False, compare=False)
 
     @property
     def has_own_weights(self) -> bool:
@@ -84,8 +87,20 @@ class Fitted:
         """The graph in the fitted formats."""
         return self.result.graph
 
+    def keeps(self, result: Result) -> bool:
+        """Return whether a result of the front is what was asked for."""
+        return keeps(self.goal, result.compared or result)
 
-def clips(result: Result) -> bool:
-    """Return whether a format clips held-out samples."""
-    known = (metadata(node).agreement for node in result.graph.nodes)
-    return any(item is not None and item.saturated for item in known)
+
+def keeps(goal: Goal, result: Result) -> bool:
+    """Return whether a result is what was asked for."""
+    if goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
+        return False
+    lost = goal.max_drop is not None and result.assured_drop > goal.max_drop
+    return not lost and not beyond(goal, result)
+
+
+def beyond(goal: Goal, result: Result) -> dict[str, float]:
+    """Return by how much a result is beyond the budgets, by name of the resource."""
+    taken = {name: getattr(result.cost, name) for name in goal.budgets}
+    return {name: taken[name] - most for name, most in goal.budgets.items() if taken[name] > most}

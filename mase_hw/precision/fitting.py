@@ -1,4 +1,4 @@
-"""One choice of formats for a graph: measured, made, checked on held-out samples and repaired."""
+"""One choice of formats for a graph: measured, made, compared on other samples and repaired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.fx import Node
 
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import preflight
@@ -26,13 +25,13 @@ from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
 from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted, clips
+from mase_hw.precision.fitted import Fitted, beyond, keeps
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
 from mase_hw.precision.noise_file import EXAMPLES, measured_noise
 from mase_hw.precision.operands import operands_of
-from mase_hw.precision.outputs import measure_of, ratio_of
+from mase_hw.precision.outputs import measure_of, measured_noise_of
 from mase_hw.precision.propagation import by_confidence
 from mase_hw.precision.samples import Samples
 
@@ -49,8 +48,8 @@ TOGETHER, TIGHTER_DB = 4, 0.1
 UNIFORM_NOISE = 16.0
 # Widths of the reference in which a node that is priced has its other operands.
 REFERENCE_WIDTHS = (16, 8)
-# What is lost beyond the target where ranges are too narrow for held-out samples.
-CLIPPED_DB = 3.0
+# Examples that show what ranges clip which do not reach as far as those to come.
+CLIPS_SEEN = 256
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
 
@@ -61,14 +60,13 @@ class Fitting:
     Args:
         mg: a canonical graph with observed ranges.
         goal: what is asked.
-        samples: to choose and to check on.
+        samples: to choose and to compare on.
         families: names of the formats to try.
         parallelism: of the hardware whose cost counts.
         seed: of the measurement.
         output: a folder for what was measured.
         progress: told of steps.
         prices: what nodes take, known from graphs that are alike; more are added.
-        is_last: whether to go on where held-out samples are clipped.
     """
 
     def __init__(
@@ -82,8 +80,6 @@ class Fitting:
         output: Path | None,
         progress: Progress | None,
         prices: Prices | None = None,
-        *,
-        is_last: bool = True,
     ) -> None:
         self._mg, self._goal, self._samples, self._seed = mg, goal, samples, seed
         self._parallelism, self._output, self._progress = parallelism, output, progress
@@ -92,7 +88,7 @@ class Fitting:
             raise ConfigError(f"{mg.name} has no tensor whose format could be chosen")
         self._measure = measure_of(mg, goal, samples)
         self._evaluator = Evaluator(mg, samples, parallelism, goal.max_drop)
-        self._is_last, self._prices = is_last, {} if prices is None else prices
+        self._prices = {} if prices is None else prices
         self._tried: dict[tuple[int, ...], tuple[Chosen, Result]] = {}
         self._kept: float | None = None
         self._front: list[Result] = []
@@ -115,7 +111,20 @@ class Fitting:
         found = self._chosen()
         stage("uniform formats")
         self._uniform()
-        return replace(found, front=[*found.front, *self._front])
+        if self._goal.bounds_loss:
+            cheaper = [item for item in self._front if self._keeps(item)]
+            best = min([found.result, *cheaper], key=lambda item: item.cost.order)
+            if best is not found.result:
+                self._front.append(found.result)
+                best = replace(best, rows=self._rows(best))
+                found = replace(found, result=best, predicted_db=None)
+        front = [*found.front, *self._front]
+        return replace(found, front=[item for item in front if item is not found.result])
+
+    @property
+    def compares_few(self) -> bool:
+        """Whether so few samples are compared on that what rarely clips may not be seen."""
+        return self._samples.compared_on.examples < CLIPS_SEEN
 
     def prepared(self, result: Result, steps: Sequence[str]) -> Result:
         """Return a result with steps of preparation in place of its own."""
@@ -134,7 +143,7 @@ class Fitting:
         """
         assert isinstance(found.parallelism, Mapping)
         wanted = self._goal.min_sqnr
-        left = 0.0 if wanted is None else found.result.sqnr_db - wanted
+        left = 0.0 if wanted is None else found.result.assured_db - wanted
         begin, bound = (self._best, found.parallelism), self._best.noise
         for _ in range(TOGETHER):
             bound = bound * 10.0 ** (left / 10.0)
@@ -156,7 +165,8 @@ class Fitting:
             if self._keeps(result):
                 front = [*found.front, found.result]
                 return replace(found, result=result, parallelism=lanes, front=front)
-            left = -SLACK_DB if wanted is None else min(result.sqnr_db - wanted, 0.0) - TIGHTER_DB
+            beyond = 0.0 if wanted is None else min(result.assured_db - wanted, 0.0)
+            left = -SLACK_DB if wanted is None else beyond - TIGHTER_DB
         return None
 
     def again(self, steps: Sequence[str]) -> Fitted:
@@ -180,9 +190,7 @@ class Fitting:
             result,
             self._predicted(chosen, result),
             [item for _, item in self._tried.values() if item.name != result.name],
-            self._evaluator.accuracy,
-            sum(len(inputs[0]) for inputs in self._samples.held_out),
-            self._parallelism,
+            parallelism=self._parallelism,
         )
 
     def _predicted(self, chosen: Chosen, result: Result) -> float | None:
@@ -222,7 +230,7 @@ class Fitting:
             name = name or f"choice {len(self._tried) + 1}"
             config, opened = configuration(*given), configuration(*given, opened=True)
             result = self._evaluator.run(name, config, opened)
-            result = replace(result, rows=self._rows(chosen, result))
+            result = replace(result, rows=self._rows(result, self._chooser.shares(chosen)))
             self._tried[chosen.options] = chosen, result
         return self._tried[chosen.options][1]
 
@@ -272,9 +280,7 @@ class Fitting:
         return max(known, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
 
     def _beyond(self, result: Result) -> dict[str, float]:
-        """Return by how much a result is beyond the budgets."""
-        taken = {name: getattr(result.cost, name) for name in self._goal.budgets}
-        return {n: taken[n] - most for n, most in self._goal.budgets.items() if taken[n] > most}
+        return beyond(self._goal, result)
 
     def _too_little(self) -> str:
         coarsest = self._run(self._chooser.coarsest()).cost
@@ -288,8 +294,8 @@ class Fitting:
         return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
 
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
-        """Return the cheapest choice whose noise on held-out samples is within the target."""
-        factor = torch.ones(len(self._measure.nodes), dtype=torch.float64)
+        """Return the cheapest choice whose noise on other samples is surely within the target."""
+        factor = torch.ones(len(self._measure.targets), dtype=torch.float64)
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
             bound = target / factor
@@ -298,9 +304,7 @@ class Fitting:
                 _LOG.debug("no choice of formats by operand is within the bound")
                 break
             chosen, result = made
-            left = result.sqnr_db - wanted
-            if left < -CLIPPED_DB and not self._is_last and clips(result):
-                raise PrecisionError("held-out samples exceed the fitted ranges")
+            left = result.assured_db - wanted
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)
@@ -312,12 +316,7 @@ class Fitting:
         return best
 
     def _keeps(self, result: Result) -> bool:
-        """Return whether a result is what was asked for."""
-        goal = self._goal
-        if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
-            return False
-        lost = goal.max_drop is not None and (result.drop is None or result.drop > goal.max_drop)
-        return not lost and not self._beyond(result)
+        return keeps(self._goal, result)
 
     def _cheapest(self) -> tuple[Chosen, Result] | None:
         """Return what takes the least of all that was run and keeps the goal; None where none."""
@@ -343,11 +342,10 @@ class Fitting:
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
-        """Return by output what measured noise is of predicted noise."""
+        """Return by target what measured noise is of predicted noise."""
         found = []
-        for place, node in enumerate(self._measure.nodes):
-            ratio = ratio_of(self._mg, node, result)
-            noise = 10.0 ** (-ratio / 10.0) if math.isfinite(ratio) else (0.0 if ratio > 0 else 1e3)
+        for place, target in enumerate(self._measure.targets):
+            noise = min(measured_noise_of(self._mg, target, result), 1e3)
             found.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
         # A little more each round, so that a target which is missed by little is met.
         return torch.tensor(found, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
@@ -361,7 +359,7 @@ class Fitting:
         steps = max(math.ceil(math.log2((high - low) / NEAR)), 1)
         for number in range(steps):
             middle = (low + high) / 2
-            bound = torch.full((len(self._measure.nodes),), math.exp(middle), dtype=torch.float64)
+            bound = torch.full((len(self._measure.targets),), math.exp(middle), dtype=torch.float64)
             made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
             kept = made is None or self._keeps(made[1])
             low, high = (middle, high) if kept else (low, middle)
@@ -374,7 +372,7 @@ class Fitting:
         return best
 
     def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that keeps the goal on all held-out samples."""
+        """Return what takes the least of all that keeps the goal on all samples to compare on."""
         for chosen in more:
             self._run(chosen)
         while (best := self._cheapest()) is not None:
@@ -393,13 +391,13 @@ class Fitting:
         result = self._run(finest)
         operand, option, share = self._chooser.worst_of(finest)
         reached = (
-            f"{result.sqnr_db:.1f} dB"
+            f"{result.assured_db:.1f} dB"
             if self._goal.min_sqnr is not None
             else f"{result.drop:.2f} points"
         )
         return (
             f"{asked} is out of reach for {self._mg.name}: the finest formats that are tried give "
-            f"{reached} on held-out samples; {operand.name} of {operand.node.name} "
+            f"{reached} on samples they were not chosen on; {operand.name} of {operand.node.name} "
             f"({location(operand.node)}) limits it, which as {option.number_format} adds "
             f"{100 * share:.0f} % of the error"
         )
@@ -416,24 +414,18 @@ class Fitting:
             except MaseError as error:
                 _LOG.debug("uniform %s is left out of the front: %s", label, error)
 
-    def _rows(self, chosen: Chosen, result: Result) -> list[Row]:
+    def _rows(self, result: Result, shares: Sequence[float] | None = None) -> list[Row]:
+        """Return the operands of a result, with their shares of the error where they are known."""
         total = max(result.cost.weighed, 1e-9)
-        shares = self._chooser.shares(chosen)
-        rows, seen = [], set[Node]()
-        for place, (operand, number) in enumerate(zip(self._operands, chosen.options, strict=True)):
-            cost = None
-            if operand.node not in seen:
-                cost = result.costs.get(operand.node.name, Cost()).weighed / total
-            seen.add(operand.node)
-            given = operand.options[number].number_format
-            rows.append(
-                Row(
-                    operand.node.name,
-                    operand.name,
-                    str(given),
-                    given.bits_per_element,
-                    shares[place],
-                    cost,
-                )
-            )
+        rows, seen = [], set[str]()
+        for place, operand in enumerate(self._operands):
+            name = operand.node.name
+            call = result.graph.call(result.graph.node(name))
+            number_format = {**call.operands, **call.results}[operand.name].format
+            assert number_format is not None
+            cost = None if name in seen else result.costs.get(name, Cost()).weighed / total
+            seen.add(name)
+            share = None if shares is None else shares[place]
+            bits = number_format.bits_per_element
+            rows.append(Row(name, operand.name, str(number_format), bits, share, cost))
         return rows

@@ -141,7 +141,7 @@ class NoiseMeter:
             batches: parts of the samples.
             chosen: the place of each operand's option.
         """
-        power = signal = torch.zeros(len(self._measure.nodes), dtype=torch.float64)
+        power = signal = torch.zeros(len(self._measure.targets), dtype=torch.float64)
         for number, inputs in enumerate(batches):
             errors = self._propagation(inputs, number)
             power = power + errors.together(
@@ -164,7 +164,7 @@ def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list
 
 def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Iterator[list[Tensor]]:
     left = most
-    for inputs in batches:
+    for inputs in map(mg.batch_dims.inside, batches):
         count = examples_in(mg, inputs)
         if not mg.batched or mg.keeps_state:
             yield list(inputs)

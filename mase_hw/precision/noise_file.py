@@ -40,7 +40,7 @@ def measured_noise(
         output: the folder of the file `STATE`; None for none.
         advance: told of parts.
     """
-    table = NoiseTable(operands, len(measure.nodes))
+    table = NoiseTable(operands, len(measure.targets))
     meter = NoiseMeter(mg, operands, measure, seed)
     key = _key(mg, operands, measure, samples, seed)
     state = output / STATE if output else None
@@ -63,6 +63,7 @@ def _key(
 ) -> str:
     """Return what tells whether noise was measured of the same."""
     options = [[item.name, [str(o.number_format) for o in item.options]] for item in operands]
-    counted = [measure.weigh.__name__, [node.name for node in measure.nodes]]
+    targets = [(item.node.name, item.channels.tolist()) for item in measure.targets]
+    counted = [measure.weigh.__name__, targets]
     known = [checksum(mg), samples.digest(), seed, counted, options]
     return hashlib.sha256(json.dumps(known).encode()).hexdigest()

@@ -17,6 +17,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Numeric, Operator, Weighted, operators
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.passes.formats.quantize import (
+    LEAST_ERROR,
     RESULT,
     SHARED,
     configurable,
@@ -153,6 +154,7 @@ def _operand(
         for fields in cls.choices(row, axis):
             given = {"name": cls.name, **fields}
             entry = {"name": DEFAULT_FORMAT} | {f"{word}_{key}": v for key, v in given.items()}
+            entry[f"{word}_{LEAST_ERROR}"] = name in call.constants
             try:
                 made = fitted_format(mg, node, name, words, entry)
             except FormatError:
@@ -171,3 +173,9 @@ def _row(operator: Operator, name: str, shape: Sequence[int]) -> int:
 def operator_of(node: Node) -> Operator:
     """Return the operator of a node that has one."""
     return operators()[str(common(node).operator)]
+
+
+def is_real_result(node: Node) -> bool:
+    """Return whether a node computes real numbers."""
+    result = common(node).results.get("data_out_0")
+    return result is not None and is_real(result.dtype)

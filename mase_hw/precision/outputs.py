@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 
+import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import ConfigError, DataError
+from mase_hw.graph.agreement import Judgement
+from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.passes.formats.expected_agreement import is_real
+from mase_hw.graph.shapes import run_with
 from mase_hw.precision.evaluation import Result
 from mase_hw.precision.goal import Goal
-from mase_hw.precision.propagation import Measure, by_confidence
+from mase_hw.precision.operands import is_real_result
+from mase_hw.precision.propagation import DRAWS, Measure, Target, by_confidence
 from mase_hw.precision.samples import Samples
 
+# Of the largest value: less varies by rounding alone. And the least power.
+UNVARYING, TINY = 2.0**-20, 1e-30
 
-def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
-    """Return what the noise of options is measured of.
+
+def check_goal(mg: MaseGraph, goal: Goal, labels: Tensor | None) -> None:
+    """Refuse a goal that outputs or samples have no figure of.
 
     Raises:
-        DataError: where a goal asks for labels that are not there.
+        DataError: where it asks for labels that are not there.
         ConfigError: where it asks for decibels of what is no real number.
     """
-    outputs = list(dict.fromkeys(node for node in mg.outputs if node.op == "call_function"))
-    real = [node for node in outputs if _is_real(node)]
-    if goal.max_drop is not None and samples.labels is None and len(real) == len(outputs):
+    outputs, real = _computed(mg)
+    if goal.max_drop is not None and labels is None and len(real) == len(outputs):
         raise DataError(
             "max_drop counts points of accuracy, which needs labels; give data with the class of "
             "every example, or min_sqnr, which needs none"
@@ -36,9 +43,85 @@ def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
             f"the outputs of {mg.name} are indices or truths, of which there are no decibels; "
             "give max_drop, the percentage of elements that may differ from the float model's"
         )
+
+
+def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
+    """Return what the noise of options is measured of."""
+    outputs, real = _computed(mg)
     if goal.max_drop is not None and len(real) == 1 == len(outputs):
-        return Measure(real, by_confidence)
-    return Measure(real if goal.max_drop is None and real else _behind(outputs))
+        return Measure([Target(real[0], torch.ones(()))], by_confidence)
+    nodes = real if goal.max_drop is None and real else _behind(outputs)
+    values: dict[Node, list[Tensor]] = defaultdict(list)
+
+    def visit(node: Node, value: object) -> None:
+        if node in nodes and isinstance(value, Tensor):
+            values[node].append(value)
+
+    states: dict[str, Tensor] = {}
+    for inputs in samples.spread(mg):
+        run_with(mg, mg.batch_dims.inside(inputs), visit, states)
+    known = judgements(mg)
+    how = {node: known[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
+    whole = Judgement(None)
+    return Measure(
+        [
+            target
+            for node in nodes
+            for target in _targets(node, torch.cat(values[node]), how.get(node, whole))
+        ]
+    )
+
+
+def _targets(node: Node, values: Tensor, judgement: Judgement) -> Iterator[Target]:
+    """Yield the channels of an output, where they are few, or all of them as one.
+
+    Errors of a channel count by what varies in it; where nothing does, by its value, or by what
+    varies in the others where that is more.
+    """
+    axis = judgement.axis
+    rows = values.double().reshape(-1, 1)
+    if axis is not None:
+        rows = values.double().movedim(axis, -1).reshape(-1, values.shape[axis])
+    rows = rows.nan_to_num(0.0, 0.0, 0.0)
+    power = rows.var(0, correction=0)
+    varies = power > (UNVARYING * rows.abs().amax(0)).square()
+    if judgement.one_scale and bool(varies.any()):
+        power = power.mean().expand_as(power)
+    elif not bool(varies.all()):
+        others = power[varies].mean() if bool(varies.any()) else power.new_zeros(())
+        power = torch.where(varies, power, rows.square().mean(0).maximum(others))
+    weight = power.clamp(min=TINY).rsqrt().to(values.dtype)
+    sizes = [1] * values.dim()
+    if axis is not None:
+        sizes[axis] = len(weight)
+    if judgement.one_scale or len(weight) > DRAWS:
+        yield Target(node, weight.reshape(sizes))
+        return
+    for channel in torch.eye(len(weight), dtype=weight.dtype):
+        yield Target(node, (channel * weight).reshape(sizes), max(DRAWS // len(weight), 1))
+
+
+def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
+    """Return the noise that a result surely has no more of, over what varies, of a target."""
+    named = zip(mg.output_names, mg.outputs, strict=True)
+    name = next((name for name, node in named if node is target.node), None)
+    if name is None or name not in result.noise:
+        return 0.0
+    sure = 10.0 ** (-result.assured(name) / 10.0)
+    count, noise = result.noise[name]
+    used = target.channels > 0
+    if len(used) != len(noise) or bool(used.all()):
+        return sure
+    ratio = result.outputs[name].sqnr_db
+    margin = sure * 10.0 ** (ratio / 10.0) if ratio is not None and math.isfinite(ratio) else 1.0
+    weighed = (target.channels.double().square() * noise)[used].sum() / count[used].sum()
+    return margin * float(weighed)
+
+
+def _computed(mg: MaseGraph) -> tuple[list[Node], list[Node]]:
+    """Return the outputs that are computed, and those of them that are real."""
+    outputs = list(dict.fromkeys(node for node in mg.outputs if node.op == "call_function"))
+    return outputs, [node for node in outputs if is_real_result(node)]
 
 
 def _behind(outputs: Sequence[Node]) -> list[Node]:
@@ -48,23 +131,8 @@ def _behind(outputs: Sequence[Node]) -> list[Node]:
     while waiting:
         node = waiting.pop()
         if node.op == "call_function":
-            if _is_real(node):
+            if is_real_result(node):
                 found[node] = None
             else:
                 waiting += node.all_input_nodes
     return list(found)
-
-
-def _is_real(node: Node) -> bool:
-    known = common(node).results.get("data_out_0")
-    return known is not None and is_real(known.dtype)
-
-
-def ratio_of(mg: MaseGraph, node: Node, result: Result) -> float:
-    """Return the signal over error of an output in a result."""
-    ratios = [
-        item.sqnr_db
-        for name, output in zip(mg.output_names, mg.outputs, strict=True)
-        if output is node and (item := result.outputs.get(name)) and item.sqnr_db is not None
-    ]
-    return min(ratios, default=math.inf)

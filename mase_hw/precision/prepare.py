@@ -10,13 +10,13 @@ from mase_hw._stages import stage
 from mase_hw.errors import MaseError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.precision.configuration import uniform
 from mase_hw.precision.cost import Lanes
 from mase_hw.precision.evaluation import Evaluator, Result
 from mase_hw.precision.fitted import Fitted, Tried
 from mase_hw.precision.fitting import Fitting
-from mase_hw.precision.preparations import CHANGES, NARROW, STEPS
+from mase_hw.precision.preparations import CHANGES, NARROW, OF_RANGES, STEPS
+from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +35,8 @@ def prepared(fitting: Fitting, found: Fitted) -> Fitted:
         found: what it gave.
     """
     best, kept, tried = found.result, list[str](), list[Tried]()
-    for name in STEPS:
+    few = fitting.compares_few
+    for name in (item for item in STEPS if not (few and item in OF_RANGES)):
         stage(name)
         try:
             result = fitting.prepared(found.result, [*kept, name])
@@ -122,12 +123,13 @@ def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph
             _LOG.debug("%s is left out: %s", name, error)
             continue
         if mg is not None:
-            yield name, add_software_metadata_analysis_pass(mg, {"data": samples.chosen_on})[0]
+            yield name, with_ranges(mg, samples)
 
 
 def _run(mg: MaseGraph, samples: Samples, lanes: Lanes, width: dict[str, object]) -> Result | None:
+    unlabelled = replace(samples, compared_on=replace(samples.compared_on, labels=None))
     try:
-        return Evaluator(mg, replace(samples, labels=None), lanes).run("", uniform(mg, width))
+        return Evaluator(mg, unlabelled, lanes).run("", uniform(mg, width))
     except MaseError as error:
         _LOG.debug("%s is not compared: %s", mg.name, error)
         return None

@@ -17,24 +17,45 @@ from mase_hw.passes.formats.agreement import examples_in
 from mase_hw.passes.formats.shared_formats import shares_format
 from mase_hw.precision.operands import Operand, operator_of
 
-# Random vectors of each output.
+# Random vectors of each output, or in all of those of its channels.
 DRAWS = 16
 
 
 @dataclass(frozen=True)
-class Measure:
-    """Outputs whose error counts.
+class Target:
+    """An output, or a channel of one, whose error counts.
 
     Attributes:
-        nodes: whose results they are.
-        weigh: takes a result and random numbers of its shape, and returns the vector `r`.
+        node: whose result it is.
+        weight: what errors are multiplied by, of the result's dimensions or 1 of each: the inverse
+            deviation of what counts, 0 of other channels.
+        draws: random vectors.
     """
 
-    nodes: Sequence[Node]
-    weigh: Callable[[Tensor, Tensor], Tensor] = lambda values, numbers: numbers
+    node: Node
+    weight: Tensor
+    draws: int = DRAWS
+
+    @property
+    def channels(self) -> Tensor:
+        """The weight of each channel, `[channels]`."""
+        return self.weight.flatten()
 
 
-def by_confidence(scores: Tensor, numbers: Tensor) -> Tensor:
+@dataclass(frozen=True)
+class Measure:
+    """What errors are measured of.
+
+    Attributes:
+        targets: outputs whose errors count.
+        weigh: takes a result, random numbers of its shape and a weight, and returns the vector `r`.
+    """
+
+    targets: Sequence[Target]
+    weigh: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda values, numbers, w: numbers * w
+
+
+def by_confidence(scores: Tensor, numbers: Tensor, weight: Tensor) -> Tensor:
     """Return vectors whose squared product with an error of scores is what distributions lose.
 
     The Kullback-Leibler divergence of classes is, to the second order, half the error's variance
@@ -58,7 +79,7 @@ class Propagation:
         generator: of the random vectors.
 
     Attributes:
-        signal: squares of each output, `[outputs]` float64.
+        signal: elements that count of each target, `[targets]` float64.
     """
 
     def __init__(
@@ -73,14 +94,13 @@ class Propagation:
         self._run = GraphRun(mg, only=())
         self._values = self._forward(inputs)
         self._count = examples_in(mg, inputs)
-        outputs = [self._values[node] for node in measure.nodes]
-        self._slopes = self._slopes_of(nodes, outputs, generator)
-        with torch.no_grad():
-            self.signal = torch.stack([item.double().square().sum() for item in outputs])
+        self._slopes = self._slopes_of(nodes, generator)
+        counted = [(item.weight > 0).expand_as(self._values[item.node]) for item in measure.targets]
+        self.signal = torch.stack([item.sum().double() for item in counted])
 
     @torch.no_grad()
     def power(self, operand: Operand, number_format: Format) -> Tensor:
-        """Return the power of the error of each output, `[outputs]`, with one operand rounded."""
+        """Return the power of the error of each target, `[targets]`, with one operand rounded."""
         changed = self._changed(operand, number_format)
         if not self._leads_on(operand.node):
             return self._directly(operand.node, changed)
@@ -94,7 +114,7 @@ class Propagation:
         of streams, of which one is rounded several times on its way, add up in power.
         """
         totals: dict[tuple[int, int], Tensor] = {}
-        power = torch.zeros(len(self._measure.nodes), dtype=torch.float64)
+        power = torch.zeros(len(self._measure.targets), dtype=torch.float64)
         for operand, number_format in rounded:
             node = operand.node
             if not operand.is_constant or not self._leads_on(node):
@@ -118,9 +138,11 @@ class Propagation:
         change = torch.nan_to_num(changed - self._values[node], 0.0, 0.0, 0.0)
         apart = change.dim() > 0 and change.shape[0] % max(self._count, 1) == 0
         rows = self._count if apart else 1
-        flat, none = change.reshape(rows, -1), torch.zeros(DRAWS, rows)
+        flat, none = change.reshape(rows, -1), torch.zeros(1, rows)
         return [
-            torch.einsum("re,dre->dr", flat, draws[node].reshape(DRAWS, rows, -1)).double()
+            torch.einsum(
+                "re,dre->dr", flat, draws[node].reshape(len(draws[node]), rows, -1)
+            ).double()
             if node in draws
             else none.double()
             for draws in self._slopes
@@ -141,9 +163,9 @@ class Propagation:
         return values
 
     def _slopes_of(
-        self, nodes: Collection[Node], outputs: Sequence[Tensor], generator: torch.Generator
+        self, nodes: Collection[Node], generator: torch.Generator
     ) -> list[dict[Node, Tensor]]:
-        """Return by output the derivatives of `r y` after the result of every node, by draw."""
+        """Return by target the derivatives of `r y` after the result of every node, by draw."""
         values = self._values
         nodes = [
             node
@@ -151,11 +173,12 @@ class Propagation:
             if isinstance(values[node], Tensor) and values[node].requires_grad
         ]
         found = []
-        for output in outputs:
+        for target in self._measure.targets:
+            output = values[target.node]
             draws: dict[Node, list[Tensor]] = defaultdict(list)
-            for _ in range(DRAWS if output.requires_grad else 0):
-                numbers = torch.randn(output.shape, generator=generator, dtype=output.dtype)
-                vector = self._measure.weigh(output, numbers)
+            for _ in range(target.draws if output.requires_grad else 0):
+                signs = torch.randint(2, output.shape, generator=generator) * 2.0 - 1.0
+                vector = self._measure.weigh(output, signs.to(output.dtype), target.weight)
                 slopes = torch.autograd.grad(
                     output, [values[n] for n in nodes], vector, True, allow_unused=True
                 )
@@ -186,8 +209,8 @@ class Propagation:
                 behind.add(later)
         return torch.stack(
             [
-                _error(self._values[item], again[item]).double().square().sum()
-                for item in self._measure.nodes
+                (item.weight * _error(self._values[item.node], again[item.node])).square().sum()
+                for item in self._measure.targets
             ]
         )
 
@@ -199,4 +222,4 @@ def _error(exact: Tensor, rounded: Tensor) -> Tensor:
 
 def _power(errors: Tensor) -> Tensor:
     """Return the mean over draws of the power of `r J d`, `[draws, examples]`."""
-    return errors.square().sum() / DRAWS
+    return errors.square().sum() / len(errors)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mase_hw._drawing import save_figure
 from mase_hw._results import result_file
+from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.configuration import to_toml
 from mase_hw.precision.evaluation import Result, Row
 from mase_hw.precision.fitted import Fitted
+from mase_hw.precision.interval import Interval
 from mase_hw.precision.noise_file import STATE
 
 if TYPE_CHECKING:
@@ -53,21 +55,52 @@ def head(found: Fitted) -> list[str]:
         f"Number formats of {found.name}, chosen for {found.goal}.",
         f"On {found.examples} held-out examples: {kept(result)}.",
         f"Nodes alone are estimated at {cost.lut:.0f} LUT, {cost.dsp:g} DSP, {cost.bram:g} BRAM.",
+        *_beside_uniform(found),
     ]
     for word, is_kept in (("Needed with it", True), ("Tried, and left", False)):
         names = [f"{i.name} ({i.gain_db:+.1f} dB)" for i in found.tried if i.kept is is_kept]
         lines += [f"{word}: {', '.join(names)}."] if names else []
+    lines += [f"Warning: {note}." for note in found.notes]
     if found.has_own_weights:
         lines.append(f"The weights that go with these formats are those of {WEIGHTS}.")
     return lines
 
 
 def kept(result: Result) -> str:
-    """Return what a configuration keeps, as text."""
-    said = [f"{name} {item}" for name, item in result.outputs.items()]
+    """Return what a configuration keeps, with 95 % intervals, as text."""
+    said = []
+    for name, item in result.outputs.items():
+        scale = 1.0 if item.equal is None else PERCENT
+        said.append(f"{name} {item}{_between(result.intervals.get(name), scale, 1)}")
     if result.accuracy is not None:
-        said.append(f"accuracy {result.accuracy:.4f} ({0.0 - (result.drop or 0.0):+.2f} points)")
-    return ", ".join(said)
+        interval = drop = None
+        if result.scored is not None:
+            interval, drop = result.scored.interval, result.scored.drop_interval
+        points = 0.0 - (result.drop or 0.0)
+        said.append(f"accuracy {result.accuracy:.4f}{_between(interval, 1.0, 4)}")
+        said.append(f"points lost {0.0 - points:.2f}{_between(drop, 1.0, 2)}")
+    return "; ".join(said)
+
+
+def _between(interval: Interval | None, scale: float, digits: int) -> str:
+    if interval is None:
+        return ""
+    low, high = (f"{scale * end:.{digits}f}" for end in interval)
+    return f", 95 % interval {low} to {high}"
+
+
+def _beside_uniform(found: Fitted) -> Iterator[str]:
+    """Yield what formats take more and less than the cheapest uniform ones that keep the goal."""
+    uniform = [item for item in found.front if item.name.startswith(UNIFORM) and found.keeps(item)]
+    if not uniform or not found.goal.bounds_loss:
+        return
+    other = min(uniform, key=lambda item: item.cost.order)
+    more = found.result.cost - other.cost
+    said = {"LUT": round(more.lut), "DSP": more.dsp, "BRAM": more.bram}
+    said["bits of memory"] = round(more.memory_bits)
+    texts = [f"{abs(v):g} {name} {'more' if v > 0 else 'less'}" for name, v in said.items() if v]
+    if texts:
+        yield f"Beside {other.name}, the cheapest uniform format: {', '.join(texts)}."
 
 
 def to_dict(found: Fitted) -> dict[str, object]:
@@ -75,6 +108,7 @@ def to_dict(found: Fitted) -> dict[str, object]:
     return {
         "goal": str(found.goal),
         "examples": found.examples,
+        "notes": list(found.notes),
         "predicted_db": found.predicted_db,
         "float_accuracy": found.float_accuracy,
         "chosen": found.result.to_dict(),

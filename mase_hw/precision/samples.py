@@ -1,123 +1,183 @@
-"""Samples to choose on, and others that are held out to check the choice on."""
+"""Three parts of the samples: to choose formats on, to compare on, and to judge on."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw.data import Split
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
 from mase_hw.passes.formats.agreement import examples_in
 
-# Of samples that come in one piece, every so manieth is held out.
-HELD_OUT = 4
-LEAST = 2
-# Examples of one batch that ranges are observed on, and that weights are fitted to.
-OBSERVED, FITTED = 4096, 256
+# Of four examples in a row, the place of the one to compare on, and of the one to judge on.
+STRIDE, COMPARED, JUDGED = 4, 1, 3
+# Examples of a batch, at most: to observe ranges on, to fit weights to, to compare agreement on.
+OBSERVED, FITTED, AGREED = 4096, 256, 512
+
+Batches = Sequence[Sequence[Tensor]]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the samples.
+
+    Attributes:
+        batches: inputs by batch, as a caller of the graph gives them.
+        examples: how many there are.
+        labels: int64 `[examples]`; None without.
+    """
+
+    batches: Batches
+    examples: int
+    labels: Tensor | None = None
+
+    def spread(self, mg: MaseGraph, most: int) -> Batches:
+        """Return at most so many examples of each batch, evenly spread over it."""
+        return [_spread(mg, inputs, most) for inputs in self.batches]
+
+    def labelled(self, labels: Tensor | None) -> Part:
+        """Return the part with other labels, at least one for each example.
+
+        Raises:
+            DataError: for labels of another length.
+        """
+        if labels is not None and len(labels) != self.examples:
+            raise DataError(
+                f"there are {len(labels)} labels of {self.examples} examples; give one for each"
+            )
+        return replace(self, labels=labels)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What a choice sees.
+    """What formats are chosen by. No sample to judge on is among them.
 
     Attributes:
-        chosen_on: inputs by batch, on which ranges and errors are measured.
-        held_out: inputs by batch, on which a choice is checked.
-        labels: class of every example of `held_out`; None without.
+        chosen_on: on which ranges and errors are measured, and weights fitted.
+        compared_on: on which choices are compared, repaired and prepared.
     """
 
-    chosen_on: Sequence[Sequence[Tensor]]
-    held_out: Sequence[Sequence[Tensor]]
-    labels: Tensor | None = None
+    chosen_on: Part
+    compared_on: Part
 
     @classmethod
     def of(
         cls, mg: MaseGraph, data: Any = None, held_out: Any = None, labels: Any = None
-    ) -> Samples:
-        """Return the samples of batches; without `held_out` every fourth example is.
+    ) -> tuple[Samples, Part | None]:
+        """Return samples to choose by, and the part to judge on.
+
+        A `Split` has all three: to train on, to validate on, to test on. Otherwise `held_out` is
+        judged on, and every fourth example of the data compared on; without it, a fourth of the
+        examples each. The last is None where there are too few.
 
         Args:
             mg: a graph, whose example inputs are taken where there are no other data.
-            data: batches, see `add_software_metadata_analysis_pass`.
+            data: a `Split`, or batches, see `add_software_metadata_analysis_pass`.
             held_out: batches.
             labels: classes of the examples of `held_out`, or of `data` without those.
 
         Raises:
-            DataError: where nothing can be held out, or a number is none.
+            DataError: where nothing is left to compare on, or a number is none.
         """
-        batches = _batches(mg, [mg.example_inputs] if data is None else data)
-        kept: Sequence[Sequence[Tensor]]
-        given = None if labels is None else torch.as_tensor(labels)
+        if isinstance(data, Split):
+            split = Split.read(data)
+            train = _part(mg, [split.train_inputs])
+            held = _part(mg, [split.validation_inputs]).labelled(split.validation_labels)
+            judged = _part(mg, [split.test_inputs]).labelled(split.test_labels)
+            return cls(train, held), judged
+        whole = _part(mg, [mg.example_inputs] if data is None else data)
+        classes = None if labels is None else torch.as_tensor(labels)
         if held_out is not None:
-            held = _batches(mg, held_out)
-            return cls([_spread(mg, x) for x in batches], held, _checked(mg, held, given))
-        _checked(mg, batches, given)
-        if not mg.batched or mg.keeps_state:
-            held = batches[HELD_OUT - 1 :: HELD_OUT] or batches[-1:]
-            kept = [item for item in batches if not any(item is other for other in held)]
-            return cls(_enough(mg, kept, len(batches)), held)
-        whole = [torch.cat(p) if p[0].dim() else p[0] for p in zip(*batches, strict=True)]
-        count = examples_in(mg, whole)
-        places = torch.arange(count)
-        out = places % HELD_OUT == HELD_OUT - 1 if count >= HELD_OUT else places == count - 1
-        kept = _enough(mg, [_spread(mg, _chosen(whole, ~out))], count)
-        return cls(kept, [_chosen(whole, out)], None if given is None else given[out])
+            judged = _part(mg, held_out).labelled(classes)
+            return cls(*_divided(mg, whole, (COMPARED,))), judged
+        chosen, compared, *rest = _divided(mg, whole.labelled(classes), (COMPARED, JUDGED))
+        return cls(chosen, compared), rest[0] if rest else None
 
-    def spread(self, mg: MaseGraph, most: int = FITTED) -> Sequence[Sequence[Tensor]]:
+    def spread(self, mg: MaseGraph, most: int = FITTED) -> Batches:
         """Return so many examples of each batch to choose on, evenly spread over it."""
-        return [_spread(mg, inputs, most) for inputs in self.chosen_on]
+        return self.chosen_on.spread(mg, most)
 
     def digest(self) -> list[float]:
         """Return numbers that tell whether two samples are the same."""
-        return [float(item.double().sum()) for part in self.chosen_on for item in part]
+        return [float(item.double().sum()) for part in self.chosen_on.batches for item in part]
 
 
-def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int = OBSERVED) -> list[Tensor]:
-    """Return at most so many examples of a batch, evenly spread over it."""
-    count = examples_in(mg, inputs)
+def take(mg: MaseGraph, inputs: Sequence[Tensor], places: Tensor | slice) -> list[Tensor]:
+    """Return the examples at some places of a batch; what has no batch dimension as it is."""
+    inside = mg.batch_dims.inside(inputs)
+    count = examples_in(mg, inside)
+    taken = [item[places] if item.dim() and len(item) == count else item for item in inside]
+    return mg.batch_dims.outside(taken)
+
+
+def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:
+    count = _count(mg, inputs)
     if count <= most or mg.keeps_state:
         return list(inputs)
-    return _chosen(inputs, torch.arange(count) % -(-count // most) == 0)
+    return take(mg, inputs, torch.arange(count) % -(-count // most) == 0)
 
 
-def _chosen(whole: Sequence[Tensor], places: Tensor) -> list[Tensor]:
-    """Return the examples at some places; what has no batch dimension as it is."""
-    return [item[places] if item.dim() and len(item) == len(places) else item for item in whole]
+def _divided(mg: MaseGraph, whole: Part, places: Sequence[int]) -> list[Part]:
+    """Return what is left of a part, and what lies at places of each `STRIDE` examples of it.
+
+    Of fewer than `STRIDE` examples, the last one is the only other part.
+
+    Raises:
+        DataError: of a single example.
+    """
+    in_order = not mg.batched or mg.keeps_state
+    numbers = torch.arange(len(whole.batches) if in_order else whole.examples)
+    if len(numbers) < 2:
+        raise DataError(
+            "there is 1 example of data, of which none can be held out to check the formats on; "
+            f"give {STRIDE} or more, better hundreds, as example inputs or as data"
+        )
+    if len(numbers) < STRIDE:
+        masks = [numbers == len(numbers) - 1]
+    else:
+        masks = [numbers % STRIDE == place for place in places]
+    masks = [~torch.stack(masks).any(0), *masks]
+    if in_order:
+        every = [[whole.batches[i] for i in numbers[mask].tolist()] for mask in masks]
+        return [Part(batches, sum(_count(mg, x) for x in batches)) for batches in every]
+    dims = [mg.batch_dims.of_input(number) for number in range(len(mg.inputs))]
+    joined = [
+        torch.cat(items, dim) if items[0].dim() else items[0]
+        for items, dim in zip(zip(*whole.batches, strict=True), dims, strict=True)
+    ]
+    return [
+        Part(
+            [take(mg, joined, mask)],
+            int(mask.sum()),
+            None if whole.labels is None else whole.labels[mask],
+        )
+        for mask in masks
+    ]
 
 
-def _batches(mg: MaseGraph, data: Iterable[object]) -> list[list[Tensor]]:
-    found = [batch_inputs(mg, batch) for batch in batches_of(data)]
-    found = [inputs for inputs in found if all(item.numel() for item in inputs)]
-    if not found:
+def _count(mg: MaseGraph, inputs: Sequence[Tensor]) -> int:
+    return examples_in(mg, mg.batch_dims.inside(inputs))
+
+
+def _part(mg: MaseGraph, data: Iterable[object]) -> Part:
+    """Read batches.
+
+    Raises:
+        DataError: where they hold no example, or what is no finite number.
+    """
+    read = [batch_inputs(mg, batch) for batch in batches_of(data)]
+    read = [inputs for inputs in read if all(item.numel() for item in inputs)]
+    if not read:
         raise DataError("data holds no example; formats are chosen on examples like those to come")
-    for inputs in found:
+    for inputs in read:
         for node, item in zip(mg.inputs, inputs, strict=True):
             if item.is_floating_point() and not bool(item.isfinite().all()):
                 raise DataError(f"data for {node.target} holds infinities; give finite numbers")
-    return found
-
-
-def _checked(
-    mg: MaseGraph, batches: Sequence[Sequence[Tensor]], labels: Tensor | None
-) -> Tensor | None:
-    count = sum(examples_in(mg, inputs) for inputs in batches)
-    if labels is not None and len(labels) != count:
-        raise DataError(f"there are {len(labels)} labels of {count} examples; give one for each")
-    return labels
-
-
-def _enough(
-    mg: MaseGraph, kept: Sequence[Sequence[Tensor]], count: int
-) -> Sequence[Sequence[Tensor]]:
-    if not any(examples_in(mg, inputs) for inputs in kept):
-        raise DataError(
-            f"there {'is' if count == 1 else 'are'} {count} example{'' if count == 1 else 's'} of "
-            f"data, of which none can be held out to check the formats on; give {LEAST} or more, "
-            "better a hundred, as example inputs or as data"
-        )
-    return kept
+    batches = [mg.batch_dims.outside(inputs) for inputs in read]
+    return Part(batches, sum(examples_in(mg, inputs) for inputs in read))

@@ -7,7 +7,6 @@ from dataclasses import replace
 from torch import Tensor
 
 from mase_hw.errors import DataError
-from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.evaluation import Result
 from mase_hw.precision.fitted import Fitted
@@ -32,44 +31,43 @@ def train_formats(
     Args:
         found: formats of a classifier, with a bound of accuracy or of signal over error.
         samples: inputs and classes to train on.
-        held_out: those to check on.
+        held_out: those to compare on; what is returned is judged on the ones that `found` was.
         epochs: passes over the samples.
         seed: of their order.
 
     Raises:
         DataError: where accuracy is not known.
     """
-    exact, drop = found.float_accuracy, found.result.drop
-    if exact is None or drop is None:
+    known = found.result.compared or found.result
+    if known.accuracy is None or known.drop is None:
         raise DataError("training needs classes: give data with labels")
-    limit = drop if found.goal.max_drop is None else found.goal.max_drop
+    exact = known.accuracy + known.drop / PERCENT
+    limit = known.drop if found.goal.max_drop is None else found.goal.max_drop
     trainer = Trainer(epochs=epochs, learning_rate=LEARNING_RATE, seed=seed)
-    for result in (*_cheaper(found, limit), found.result):
+    for result in (*_cheaper(found, limit), known):
         graph = result.graph.copy()
         before = evaluate(graph, *held_out)
         trainer.fit(graph, *samples, validation=held_out)
         accuracy = evaluate(graph, *held_out)
-        if result is found.result and accuracy < before:
+        if result is known and accuracy < before:
             return found
         if PERCENT * (exact - accuracy) <= limit:
-            return replace(found, result=_trained(result, graph, accuracy, exact), trained=True)
+            drop = PERCENT * (exact - accuracy)
+            judged = found.judge(replace(result, graph=graph, accuracy=accuracy, drop=drop))
+            # Decibels against a model with other weights say nothing.
+            judged = replace(judged, outputs={}, intervals={})
+            return replace(found, result=judged, trained=True)
     return found
 
 
 def _cheaper(found: Fitted, limit: float) -> list[Result]:
     """Return choices that take less than what was found and lose a little more than allowed."""
+    compared = (item.compared or item for item in found.front)
     known = [
         item
-        for item in found.front
+        for item in compared
         if item.cost.weighed < found.result.cost.weighed
         and item.drop is not None
         and limit < item.drop <= limit + REGAINED
     ]
     return sorted(known, key=lambda item: item.cost.weighed)[:TRIED]
-
-
-def _trained(result: Result, graph: MaseGraph, accuracy: float, exact: float) -> Result:
-    # Decibels against a model with other weights say nothing.
-    return replace(
-        result, outputs={}, graph=graph, accuracy=accuracy, drop=PERCENT * (exact - accuracy)
-    )

@@ -33,7 +33,7 @@ from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
 from mase_hw.registry import nearest
-from mase_hw.search._values import (
+from mase_hw.search.values import (
     Condition,
     Dimension,
     Item,
@@ -205,7 +205,7 @@ class Space:
 class _Proposal:
     """The entries that one trial proposes, each value asked for once."""
 
-    def __init__(self, space: Space, trial: Proposer) -> None:
+    def __init__(self, space: Space, trial: Proposer | None) -> None:
         self._space, self._trial = space, trial
         self._known: dict[tuple[str, str], Any] = {}
 
@@ -216,6 +216,14 @@ class _Proposal:
         found = {key: self._value(node, key) for key in ("name", *order)}
         return {key: value for key, value in found.items() if value is not None}
 
+    def values(self, node: str) -> dict[str, Value]:
+        """Return all values of an entry, those that do not count left out."""
+        known = self._space.quantize[node]
+        found = {key: self._value(node, key) for key in known}
+        return {
+            key: value for key, value in found.items() if value is not None or known[key] is None
+        }
+
     def _value(self, node: str, key: str) -> Any:
         if (node, key) not in self._known:
             self._known[node, key] = self._resolve(node, self._space.quantize[node].get(key))
@@ -223,6 +231,7 @@ class _Proposal:
 
     def _resolve(self, node: str, item: object) -> Any:
         if isinstance(item, Dimension):
+            assert self._trial is not None
             return item.propose(self._trial)
         if isinstance(item, Tie):
             return self._value(*_place(node, item.key, self._space.quantize))
@@ -232,6 +241,48 @@ class _Proposal:
                     return item.otherwise
             return self._resolve(node, item.then)
         return item
+
+
+def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
+    """Return number formats without ties and conditions: with the values that they mean.
+
+    Args:
+        mg: a canonical graph.
+        config: number formats, in which a value may be a tie or a condition as in a space, and
+            none a choice.
+
+    Raises:
+        ConfigError: for a choice, a reference that leads nowhere, or an unknown key.
+    """
+    names = [node.name for node in mg.nodes if node.op == "call_function"]
+    parsed = Configuration.parse(config, names)
+    nodes = {
+        node.name: parsed.for_node(node.name, common(node).operator)
+        for node in quantize.configurable(mg)
+    }
+    selected = {**parsed.entries, "default": parsed.default}
+    entries: dict[str, dict[str, Item]] = {
+        name: {
+            key: parse_item(f"{name}.{key}", value) if isinstance(value, Mapping) else value
+            for key, value in entry.items()
+        }
+        for name, entry in {**nodes, **selected}.items()
+    }
+    for item in (item for entry in entries.values() for item in entry.values()):
+        for dimension in dimensions_of(item):
+            raise ConfigError(
+                f"{dimension.name} has several values; a search or a sweep has choices"
+            )
+    _check_references(entries, ())
+    proposal = _Proposal(Space(entries, {}, {}), None)
+    found: dict[str, object] = {
+        key: {"config": proposal.values(key)} if key in selected else value
+        for key, value in config.items()
+    }
+    checked = Configuration.parse(found, names)
+    for node in quantize.configurable(mg):
+        quantize.check_keys(node, checked.for_node(node.name, common(node).operator))
+    return found
 
 
 def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tuple[str, str]:

@@ -20,8 +20,8 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.passes.configuration import Configuration
-from mase_hw.search._values import Dimension, Value, dimensions_of
 from mase_hw.search.space import Space
+from mase_hw.search.values import Dimension, Value, dimensions_of
 
 if TYPE_CHECKING:
     from optuna import Study

@@ -20,7 +20,6 @@ from mase_hw.graph import MaseGraph, trace
 from mase_hw.models.builder import build, check_arguments
 from mase_hw.passes.compression.skip import skip_transform_pass
 from mase_hw.registry import nearest
-from mase_hw.search._values import Proposer, spelled
 from mase_hw.search.objective import (
     METRICS,
     Candidate,
@@ -34,6 +33,7 @@ from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
 from mase_hw.search.space import Space, propose_architecture
 from mase_hw.search.storage import ERROR, used
+from mase_hw.search.values import Proposer, spelled
 from mase_hw.training import TASKS, Trainer, task_of
 from mase_hw.training import Task as TrainingTask
 

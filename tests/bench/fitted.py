@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def fitted(name: str, make: Make, *, simulated: bool) -> Callable[[bool], Iterat
             f"{found.result.cost.weighed / item.cost.weighed:.2f} x"
             for item in uniform
         )
-        holding = [item for item in uniform if item.sqnr_db >= KEPT_DB]
+        holding = list(filter(found.keeps, uniform))
         yield Row(
             f"{name}, found for {KEPT_DB:.0f} dB: agreement; cost / that of uniform formats",
             f"{found.result.sqnr_db:.1f} dB; {beside}; {_usual(found)}; {spent.cpu:.0f} CPU s",
@@ -164,9 +165,7 @@ def searched(quick: bool) -> Iterator[Row]:
     with timed() as fitting:
         found = mase_hw.fit_formats(
             graph,
-            data=[split.train_inputs],
-            held_out=[held[0]],
-            labels=held[1],
+            data=replace(split, validation_inputs=held[0], validation_labels=held[1]),
             max_drop=POINTS,
             formats=["fixed"],
             prepare=False,
@@ -194,11 +193,12 @@ def _best_of(graph: MaseGraph, trained: Trained, held: tuple[Tensor, Tensor], tr
     from mase_hw.precision.configuration import configuration
     from mase_hw.precision.evaluation import Evaluator
     from mase_hw.precision.operands import operands_of
-    from mase_hw.precision.samples import Samples
+    from mase_hw.precision.samples import Part, Samples
 
-    base = canonicalize(graph, {})
-    samples = Samples.of(base, [trained.split.train_inputs], [held[0]], held[1])
-    base, _ = add_software_metadata_analysis_pass(base, {"data": samples.chosen_on})
+    base, inputs = canonicalize(graph, {}), trained.split.train_inputs
+    parts = Part([[inputs]], len(inputs)), Part([[held[0]]], len(held[1]), held[1])
+    samples = Samples(*parts)
+    base, _ = add_software_metadata_analysis_pass(base, {"data": [inputs]})
     operands, evaluator = operands_of(base, ["fixed"]), Evaluator(base, samples, 1)
 
     def cost(trial: optuna.Trial) -> float:

@@ -3,17 +3,20 @@
 import csv
 import json
 import tomllib
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import mase_hw
+from mase_hw._config_file import read_formats
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, DataError, MaseError, OutputError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.pipelines.sweep import sweep
+from mase_hw.training import Trainer
 
 FORMATS = {"name": "fixed", "data_in_width": 6, "weight_width": 5, "bias_width": 8}
 CONFIG = {
@@ -278,3 +281,70 @@ def test_bad_data_is_refused():
     )
     with pytest.raises(DataError, match="label 3 is outside the classes 0 to 2"):
         mase_hw.compress(mg, CONFIG, outside)
+
+
+TIED = {"name": "fixed", "data_in_width": 6, "weight_width": {"same_as": "data_in_width"}}
+
+
+def tied(**entry: object) -> dict[str, object]:
+    """Return a compression that trains, and whose number formats hold a tie."""
+    formats = {"by": "type", "linear": {"config": {**TIED, "bias_width": 8, **entry}}}
+    return {"steps": [{"pass": "train", "epochs": 1}, {"pass": "quantize", "config": formats}]}
+
+
+def test_ties_mean_the_same_in_compressions_sweeps_and_searches(tmp_path: Path) -> None:
+    mg, split = problem()
+    given = {"bias_width": {"choices": [8], "when": {"data_in_width": 6}, "otherwise": 9}}
+    with pytest.raises(ConfigError, match=r"linear_0.bias_width has several values"):
+        mase_hw.compress(mg, tied(**given), split)
+    result = mase_hw.compress(mg, tied(), split)
+    assert result.config is not None
+    key = "steps.1.config.linear.config"
+    points = {
+        f"{key}.data_in_width": [4, 6],
+        f"{key}.bias_width": {"same_as": f"{key}.data_in_width"},
+    }
+    rows = sweep(mg, split, {**tied(), "sweep": points}, output=tmp_path / "sweep").rows
+    assert [row[f"{key}.bias_width"] for row in rows] == [4, 6]
+    space = {"quantize": {"by": "type", "linear": {"config": {**TIED, "data_in_width": [6]}}}}
+    found = mase_hw.search(
+        mg, {"space": space, "trials": 1}, samples=split, output=tmp_path / "search"
+    )
+    for config in (result.config, found.best[0].config):
+        assert config["linear_0"]["config"]["weight_width"] == 6
+    names = [f"data_in_width-{width}_bias_width-{width}" for width in (4, 6)]
+    for name, bits in zip(names, (4, 6), strict=True):
+        known = read_formats(tmp_path / "sweep" / name / "config.toml")
+        assert known["linear_0"]["config"]["weight_width"] == bits
+        assert known["linear_0"]["config"]["bias_width"] == bits
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ({"weight_width": {"same_as": "data_width"}}, "refers to 'data_width'.*data_in_width"),
+        ({"weight_width": {"same_as": "linear_9.data_in_width"}}, "'linear_9', which is no"),
+        (
+            {"bias_width": {"same_as": "weight_width"}, "weight_width": {"same_as": "bias_width"}},
+            "itself",
+        ),
+        ({"weight_width": {"same_as": "data_in_width", "low": 3}}, "same_as is a key, and alone"),
+        ({"wait_width": 3}, "unknown key 'wait_width'"),
+    ],
+)
+def test_number_formats_are_checked_before_anything_trains(
+    entry: dict[str, object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mg, split = problem()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("trained")
+
+    monkeypatch.setattr(Trainer, "fit", refuse)
+    with pytest.raises(ConfigError, match=message):
+        mase_hw.compress(mg, tied(**entry), split)
+    grid = {"seed": [0, 1]}
+    with pytest.raises(ConfigError, match=message):
+        sweep(mg, split, {**tied(**entry), "sweep": grid}, output=tmp_path)
+    with pytest.raises(ConfigError, match="is the same as 'sed'"):
+        sweep(mg, split, {**tied(), "sweep": {**grid, "task": {"same_as": "sed"}}}, output=tmp_path)

@@ -136,7 +136,8 @@ def calibrate_analysis_pass(
                     chosen[name] = of_streams(sample, _by_range(cls, fields), share)
                 else:
                     fields = with_sign(cls, fields, float(constant.min()), said)
-                    chosen[name] = _of_constant(constant, cls, fields, of_constants, share)
+                    made = _of_constant(constant, cls, fields, of_constants, share)
+                    chosen[name] = quantize.rounded_best(made, constant, fields, groups, words)
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"
                 raise FormatError(f"{where}: {error}") from error

@@ -32,6 +32,8 @@ from mase_hw.registry import nearest
 RESULT = "data_out"
 # The option of operators that can give every result the code of the exact number.
 EXACT = "exact"
+# The key by which a constant has the fraction of least error, not that of its largest value.
+LEAST_ERROR = "least_error"
 # Words for the one format of a node that shares it.
 SHARED = ("data_in", RESULT, "data_out_0")
 
@@ -266,7 +268,7 @@ def check_keys(node: Node, entry: Mapping[str, object]) -> None:
     for word in words:
         other = entry.get(f"{word}_name")
         fields = (format_class(str(other)) if other else cls).field_names()
-        legal |= {f"{word}_{field}" for field in (*fields, "name")}
+        legal |= {f"{word}_{field}" for field in (*fields, "name", LEAST_ERROR)}
     options = _options(node)
     # An entry by default also serves nodes without the option.
     legal |= {key for operator in operators().values() for key in Configured.of(operator).options}
@@ -369,11 +371,25 @@ def fitted_format(
         constant = _constant(mg, node, name)
         if constant is not None:
             least = float(constant.min()) if constant.numel() else 0.0
-            return cls.fit_values(constant, **with_sign(cls, fields, least, said))
+            made = cls.fit_values(constant, **with_sign(cls, fields, least, said))
+            return rounded_best(made, constant, fields, groups, entry)
         low, high = observed_range(node, name)
         return cls.fit(low, high, **with_sign(cls, fields, low, said))
     except FormatError as error:
         raise FormatError(f"{name} of {node.name} ({location(node)}): {error}") from error
+
+
+def rounded_best(
+    number_format: Format, values: Tensor, fields: Table, groups: tuple[str, ...], entry: Table
+) -> Format:
+    """Return the format of constants, of the least error where an entry asks for that."""
+    if not any(entry.get(f"{word}_{LEAST_ERROR}") for word in groups):
+        return number_format
+    return (
+        number_format.of_least_error(values)
+        if {*number_format.fitted} - {*fields}
+        else number_format
+    )
 
 
 def _result_format(

@@ -10,6 +10,7 @@ from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.fitted import PARTS as DESIGNS
 from tests.bench.fitted import neighbours, predicted
+from tests.bench.fresh import fresh
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -220,9 +221,7 @@ def _network(name: str) -> Iterator[Row]:
     with timed() as spent:
         found = mase_hw.fit_formats(
             graph,
-            data=[split.train_inputs],
-            held_out=[split.validation_inputs],
-            labels=split.validation_labels,
+            data=split,
             max_drop=POINTS,
             parallelism=lanes,
         )
@@ -247,8 +246,7 @@ def _network(name: str) -> Iterator[Row]:
         yield Row(f"{name}: time", seconds, f"<= {SECONDS[name]} s", spent.cpu <= SECONDS[name])
     found = mase_hw.fit_formats(
         graph,
-        data=[split.train_inputs],
-        held_out=[split.validation_inputs],
+        data=split,
         min_sqnr=SENTENCE_DB,
         prepare=False,
     )
@@ -258,5 +256,6 @@ def _network(name: str) -> Iterator[Row]:
 PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {
     "intermediates": intermediates,
     "sentences": sentences,
+    "fresh": fresh,
     **DESIGNS,
 }
