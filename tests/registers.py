@@ -12,14 +12,16 @@ from systemrdl.node import FieldNode, RegNode
 from mase_hw.deploy import bus
 
 FOLDER = bus.registers_folder()
-SOURCE = FOLDER / f"{bus.REGISTERS}.rdl"
-MAPS = {bus.REGISTERS: False, bus.MEMORY_REGISTERS: True}
+SOURCE = FOLDER / "mase_control.rdl"
+MAPS = {
+    kind.registers: kind.in_memory for kind in bus.bus_kinds().values() if kind.registers
+}
 DRIVER = FOLDER.parent / "driver" / "registers.py"
 
 
 def generate(folder: Path) -> None:
     """Write the SystemVerilog, the C headers, the pages and the driver's table into a folder."""
-    for name, memory in MAPS.items():
+    for name, memory in sorted(MAPS.items()):
         chosen = [str(SOURCE), "--rename", name, *(["-D", "MEMORY=1"] if memory else [])]
         options = ["--cpuif", "axi4-lite-flat", "--module-name", name]
         options += ["--package-name", f"{name}_pkg", "--type-style", "hier"]
@@ -30,9 +32,9 @@ def generate(folder: Path) -> None:
         ):
             command = [sys.executable, "-m", "peakrdl", *arguments]
             subprocess.run(command, check=True, capture_output=True)
-        registers = _registers(memory)
-        (folder / f"{name}.md").write_text(_page(registers))
-    (folder / DRIVER.name).write_text(_table(registers))
+        (folder / f"{name}.md").write_text(_page(_registers(memory)))
+    every = {item.inst_name: item for memory in (False, True) for item in _registers(memory)}
+    (folder / DRIVER.name).write_text(_table(every))
 
 
 def _registers(memory: bool) -> list[RegNode]:
@@ -66,11 +68,17 @@ def _text(node: Any) -> str:
     return " ".join((node.get_property("desc") or "").split())
 
 
-def _table(registers: list[RegNode]) -> str:
-    lines = ['"""Addresses of the registers, from the register map."""', ""]
-    lines += [f"{item.inst_name} = 0x{item.absolute_address:02X}" for item in registers]
-    magic = registers[0].fields()[0].get_property("reset")
-    return "\n".join([*lines, "", f"MAGIC_WORD = 0x{magic:08X}"]) + "\n"
+def _table(registers: dict[str, RegNode]) -> str:
+    lines = ['"""Addresses and fields of the registers, from the register map."""', ""]
+    lines += [f"{name} = 0x{item.absolute_address:02X}" for name, item in registers.items()]
+    magic = registers["MAGIC"].fields()[0].get_property("reset")
+    lines += ["", f"MAGIC_WORD = 0x{magic:08X}"]
+    for name in ("CONTROL", "STATUS"):
+        fields = registers[name].fields()
+        lines += [f"{name}_{field.inst_name.upper()} = {1 << field.low}" for field in fields]
+    lines += ["# Fields of ERROR: lowest and highest bit.", "ERRORS = {"]
+    lines += [f'    "{f.inst_name}": ({f.low}, {f.high}),' for f in registers["ERROR"].fields()]
+    return "\n".join([*lines, "}"]) + "\n"
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ class Vectors:
 
 def entry_of(bus: Bus | None) -> Entry:
     """Return where a project begins: at its bus ports, where it has any."""
-    return Entry() if bus is None else Entry(bus.module, "bus/files.f", f"{bus.module}.u_top")
+    return Entry() if bus is None else Entry(bus.kind.module, "bus/files.f", f"{bus.kind.module}.u_top")
 
 
 def write_plain(folder: Path, summary: DesignSummary, bus: Bus | None) -> None:
@@ -67,7 +67,7 @@ def write_plain(folder: Path, summary: DesignSummary, bus: Bus | None) -> None:
     target, entry = folder / FOLDER, entry_of(bus)
     target.mkdir()
     plain_verilog(folder, target / f"{entry.module}.v", entry)
-    if bus is not None and not bus.has_registers:
+    if bus is not None and not bus.kind.registers:
         return
     inputs, outputs = (tuple(vectors(folder, summary, bus, end)) for end in ("input", "output"))
     for item in (*inputs, *outputs):

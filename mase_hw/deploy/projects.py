@@ -30,7 +30,7 @@ def write_projects(folder: Path, summary: DesignSummary, bus: Bus | None, clock_
     given = {
         "name": name,
         "module": entry.module,
-        "bus": bus if bus and bus.has_registers else None,
+        "bus": bus if bus and bus.kind.registers else None,
         "sources": (folder / entry.files).read_text().split(),
         "memories": _below(folder, "mem"),
         "vectors": _below(folder, PLAIN),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses and lengths of the bursts for `count` packets of WORDS words, one behind the other from `first`
 // on: at most BURST words, and none crosses a multiple of so many. A burst is offered while there is
-// `room`, one every second cycle at most; `ready` takes it.
+// `room`, one every second cycle at most; `ready` takes it, and `ends` marks the last one of a packet.
+// `start` comes while `idle`. `stop` forgets all bursts but the one on offer.
 module mase_axi_bursts
   import mase_pkg::*;
 #(
@@ -17,11 +18,14 @@ module mase_axi_bursts
     input logic [ADDRESS_WIDTH-1:0] first,
     input logic [             31:0] count,
     input logic                     room,
+    input logic                     stop,
 
     output logic [ADDRESS_WIDTH-1:0] address,
     output logic [              7:0] length,
+    output logic                     ends,
     output logic                     valid,
-    input  logic                     ready
+    input  logic                     ready,
+    output logic                     idle
 );
 
   localparam int unsigned Shift = $clog2(BUS_BYTES);
@@ -36,8 +40,8 @@ module mase_axi_bursts
   logic [LeftWidth-1:0] left_q;
   logic [8:0] until_edge;
   logic [8:0] words;
-  logic ends;
 
+  assign idle = packets_q == '0 && !valid;
   assign until_edge = 9'(BURST) - 9'(address[Shift+:PlaceWidth]);
   assign ends = 32'(left_q) <= 32'(until_edge);
   assign words = ends ? 9'(left_q) : until_edge;
@@ -46,7 +50,10 @@ module mase_axi_bursts
     if (rst) begin
       packets_q <= '0;
       valid <= 1'b0;
-    end else if (start && packets_q == '0) begin
+    end else if (stop) begin
+      packets_q <= '0;
+      if (ready) valid <= 1'b0;
+    end else if (start) begin
       packets_q <= count;
       left_q <= LeftWidth'(WORDS);
       address <= first;

@@ -5,6 +5,9 @@
 //
 // Bursts are of BURST words at most and never cross a multiple of so many, hence no 4 KiB; at most
 // OUTSTANDING are on their way. Throughput 1 word per cycle. `bad` is high for a cycle with an error.
+//
+// `abort` forgets what was asked for: words on their way are taken and dropped. `idle` says that none
+// is, and no address on offer; `start` comes then.
 module mase_axi_fetch
   import mase_pkg::*;
 #(
@@ -17,10 +20,12 @@ module mase_axi_fetch
 ) (
     input logic clk,
     input logic rst,
+    input logic abort,
 
     input  logic                     start,
     input  logic [ADDRESS_WIDTH-1:0] address,
     input  logic [             31:0] count,
+    output logic                     idle,
     output logic                     bad,
 
     output logic [ADDRESS_WIDTH-1:0] m_axi_araddr,
@@ -47,7 +52,13 @@ module mase_axi_fetch
 
   logic issue;
   logic room;
+  logic some_out;
+  logic bursts_idle;
+  logic unused_ends;
   logic unused_single;
+  logic unused_out_single;
+  logic takes;
+  logic answered;
   logic [WordWidth-1:0] word_q;
 
   mase_axi_bursts #(
@@ -62,10 +73,13 @@ module mase_axi_fetch
       .first(address),
       .count,
       .room,
+      .stop(abort),
       .address(m_axi_araddr),
       .length(m_axi_arlen),
+      .ends(unused_ends),
       .valid(m_axi_arvalid),
-      .ready(m_axi_arready)
+      .ready(m_axi_arready),
+      .idle(bursts_idle)
   );
 
   assign m_axi_arsize = 3'($clog2(BUS_BYTES));
@@ -78,21 +92,35 @@ module mase_axi_fetch
       .clk,
       .rst,
       .take(issue),
-      .give(m_axi_rvalid && m_axi_rready && m_axi_rlast),
+      .give(answered),
       .room,
       .single(unused_single)
   );
 
+  mase_level #(
+      .MOST(OUTSTANDING)
+  ) u_out (
+      .clk,
+      .rst,
+      .more(issue),
+      .less(answered),
+      .some(some_out),
+      .single(unused_out_single)
+  );
+
   assign m_axis_tdata = m_axi_rdata;
-  assign m_axis_tvalid = m_axi_rvalid;
-  assign m_axi_rready = m_axis_tready;
+  assign m_axis_tvalid = m_axi_rvalid && !abort;
+  assign m_axi_rready = m_axis_tready || abort;
+  assign takes = m_axi_rvalid && m_axi_rready;
+  assign answered = takes && m_axi_rlast;
+  assign idle = bursts_idle && !some_out;
   assign m_axis_tlast = word_q == WordWidth'(WORDS - 1);
   assign m_axis_tkeep = m_axis_tlast ? LastKeep : {BUS_BYTES{1'b1}};
-  assign bad = m_axi_rvalid && m_axi_rready && m_axi_rresp != 2'b00;
+  assign bad = takes && !abort && m_axi_rresp != 2'b00;
 
   always_ff @(posedge clk) begin
-    if (rst) word_q <= '0;
-    else if (m_axi_rvalid && m_axi_rready) word_q <= m_axis_tlast ? '0 : word_q + 1'b1;
+    if (rst || abort) word_q <= '0;
+    else if (takes) word_q <= m_axis_tlast ? '0 : word_q + 1'b1;
   end
 
 endmodule

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes packets of WORDS words, which come as AXI4-Stream, into a memory on AXI4: the counterpart of
-// mase_axi_fetch. Data of a burst are sent once its address was taken. `done` rises when the last of
-// `count` packets is in the memory, and falls with `start`; 0 packets are done at once.
+// mase_axi_fetch. Data of a burst are sent once its address was taken. `idle` says that all packets are
+// in the memory; `start` comes then. `written` is high for a cycle when one is, `bad` for a cycle with an
+// error of it.
+//
+// `abort` forgets what was asked for: bursts whose address was taken or is on offer get words that write
+// nothing.
 module mase_axi_store
   import mase_pkg::*;
 #(
@@ -13,11 +17,13 @@ module mase_axi_store
 ) (
     input logic clk,
     input logic rst,
+    input logic abort,
 
     input  logic                     start,
     input  logic [ADDRESS_WIDTH-1:0] address,
     input  logic [             31:0] count,
-    output logic                     done,
+    output logic                     idle,
+    output logic                     written,
     output logic                     bad,
 
     output logic [ADDRESS_WIDTH-1:0] m_axi_awaddr,
@@ -37,7 +43,6 @@ module mase_axi_store
 
     input  logic [8*BUS_BYTES-1:0] s_axis_tdata,
     input  logic [  BUS_BYTES-1:0] s_axis_tkeep,
-    input  logic                   s_axis_tlast,
     input  logic                   s_axis_tvalid,
     output logic                   s_axis_tready
 );
@@ -48,14 +53,18 @@ module mase_axi_store
   logic write;
   logic unused_single;
   logic unused_all_single;
+  logic unused_ends_ready;
+  logic unused_ends_valid;
+  logic bursts_idle;
+  logic ends;
+  logic packet_ends;
   logic lengths_valid;
   logic lengths_ready;
   logic [7:0] length;
   logic [7:0] word_q;
-  // Packets whose last word is still to be sent, and whether one of them was sent.
-  logic [31:0] packets_q;
-  logic active_q;
   logic some_out;
+  logic last;
+  logic word_ready;
 
   mase_axi_bursts #(
       .ADDRESS_WIDTH(ADDRESS_WIDTH),
@@ -69,17 +78,22 @@ module mase_axi_store
       .first(address),
       .count,
       .room(room && lengths_ready && free),
+      .stop(abort),
       .address(m_axi_awaddr),
       .length(m_axi_awlen),
+      .ends,
       .valid(m_axi_awvalid),
-      .ready(m_axi_awready)
+      .ready(m_axi_awready),
+      .idle(bursts_idle)
   );
 
   assign m_axi_awsize = 3'($clog2(BUS_BYTES));
   assign m_axi_awburst = 2'b01;
   assign issue = m_axi_awvalid && m_axi_awready;
   assign m_axi_bready = 1'b1;
-  assign bad = m_axi_bvalid && m_axi_bresp != 2'b00;
+  assign bad = m_axi_bvalid && !abort && m_axi_bresp != 2'b00;
+  assign written = m_axi_bvalid && !abort && packet_ends;
+  assign idle = bursts_idle && !some_out;
   // While no address waits: what is counted is then settled.
   assign free = !m_axi_awvalid;
 
@@ -117,35 +131,46 @@ module mase_axi_store
       .data_in_ready(lengths_ready),
       .data_out(length),
       .data_out_valid(lengths_valid),
-      .data_out_ready(write && m_axi_wlast)
+      .data_out_ready(write && last)
   );
 
-  assign m_axi_wdata = s_axis_tdata;
-  assign m_axi_wstrb = s_axis_tkeep;
-  assign m_axi_wlast = word_q == length;
-  assign m_axi_wvalid = s_axis_tvalid && lengths_valid;
-  assign s_axis_tready = m_axi_wready && lengths_valid;
-  assign write = m_axi_wvalid && m_axi_wready;
+  // Which of the bursts on their way end a packet.
+  mase_stream_fifo #(
+      .WIDTH(1),
+      .DEPTH(OUTSTANDING)
+  ) u_ends (
+      .clk,
+      .rst,
+      .data_in(ends),
+      .data_in_valid(issue),
+      .data_in_ready(unused_ends_ready),
+      .data_out(packet_ends),
+      .data_out_valid(unused_ends_valid),
+      .data_out_ready(m_axi_bvalid)
+  );
+
+  // A word that is on offer stays so when the source is reset.
+  mase_stream_fifo #(
+      .WIDTH(9 * BUS_BYTES + 1),
+      .DEPTH(2)
+  ) u_words (
+      .clk,
+      .rst,
+      .data_in({last, abort ? '0 : s_axis_tkeep, s_axis_tdata}),
+      .data_in_valid(lengths_valid && (s_axis_tvalid || abort)),
+      .data_in_ready(word_ready),
+      .data_out({m_axi_wlast, m_axi_wstrb, m_axi_wdata}),
+      .data_out_valid(m_axi_wvalid),
+      .data_out_ready(m_axi_wready)
+  );
+
+  assign last = word_q == length;
+  assign s_axis_tready = word_ready && lengths_valid && !abort;
+  assign write = lengths_valid && word_ready && (s_axis_tvalid || abort);
 
   always_ff @(posedge clk) begin
-    if (rst) begin
-      word_q <= '0;
-      packets_q <= '0;
-      active_q <= 1'b0;
-      done <= 1'b0;
-    end else begin
-      if (write) word_q <= m_axi_wlast ? '0 : word_q + 1'b1;
-      if (start && !active_q) begin
-        packets_q <= count;
-        active_q <= 1'b1;
-        done <= 1'b0;
-      end else if (write && s_axis_tlast) begin
-        packets_q <= packets_q - 1'b1;
-      end else if (active_q && packets_q == '0 && !some_out) begin
-        active_q <= 1'b0;
-        done <= 1'b1;
-      end
-    end
+    if (rst) word_q <= '0;
+    else if (write) word_q <= last ? '0 : word_q + 1'b1;
   end
 
 endmodule

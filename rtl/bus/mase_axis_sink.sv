@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes AXI4-Stream packets, one an inference, and sends their beats: a packet is BEATS beats of
+// Takes AXI4-Stream packets, one an inference, and sends their beats: an inference is BEATS beats of
 // BEAT_BYTES bytes without gaps, low bytes first, cut into words of BUS_BYTES; the last word may be
-// part empty, which TKEEP says.
+// part empty, which TKEEP says. With `batch`, a packet is so many inferences, each on whole words, all of
+// whose bytes are marked.
 //
 // A packet of another length never shifts the ones behind it. What a short packet lacks is sent as
 // zeros, and what a long one has too much is dropped; `short_packet`, `long_packet` and `bad_keep` (a
@@ -21,6 +22,7 @@ module mase_axis_sink
     input logic clk,
     input logic rst,
     input logic hold,
+    input logic [15:0] batch,
 
     input  logic [8*BUS_BYTES-1:0] s_axis_tdata,
     input  logic [  BUS_BYTES-1:0] s_axis_tkeep,
@@ -46,8 +48,12 @@ module mase_axis_sink
   localparam logic [BUS_BYTES-1:0] LastKeep = {BUS_BYTES{1'b1}} >> (BUS_BYTES - LastBytes);
 
   logic [WordWidth-1:0] word_q;
+  logic [15:0] inference_q;
   logic first;
+  // Of an inference, and of a packet.
   logic last;
+  logic ends;
+  logic [BUS_BYTES-1:0] keep;
   // The rest of an inference is filled with zeros; the rest of a packet is dropped.
   logic fill_q;
   logic drop_q;
@@ -59,7 +65,8 @@ module mase_axis_sink
   logic moves;
   logic takes;
 
-  assign first = word_q == '0;
+  assign first = word_q == '0 && inference_q == '0;
+  assign ends = last && 17'(inference_q) + 1'b1 >= 17'(batch);
   assign last = word_q == WordWidth'(Words - 1);
   assign word = fill_q ? '0 : s_axis_tdata;
   assign word_valid = !rst && (fill_q || (s_axis_tvalid && !drop_q && !closed_q));
@@ -69,23 +76,26 @@ module mase_axis_sink
 
   assign done = moves && last;
   assign closed = closed_q && !drop_q;
-  assign short_packet = takes && !drop_q && s_axis_tlast && !last;
-  assign long_packet = takes && !drop_q && !s_axis_tlast && last;
-  assign bad_keep = takes && !drop_q && s_axis_tkeep != (last ? LastKeep : {BUS_BYTES{1'b1}});
+  assign short_packet = takes && !drop_q && s_axis_tlast && !ends;
+  assign long_packet = takes && !drop_q && !s_axis_tlast && ends;
+  assign keep = (last && batch == '0) ? LastKeep : {BUS_BYTES{1'b1}};
+  assign bad_keep = takes && !drop_q && s_axis_tkeep != keep;
 
   always_ff @(posedge clk) begin
     if (rst) begin
       word_q <= '0;
+      inference_q <= '0;
       fill_q <= 1'b0;
       drop_q <= 1'b0;
       closed_q <= hold;
     end else begin
       if (moves) word_q <= last ? '0 : word_q + 1'b1;
-      if (moves) fill_q <= !last && (fill_q || s_axis_tlast);
-      if (takes) drop_q <= (drop_q || last) && !s_axis_tlast;
+      if (moves && last) inference_q <= ends ? '0 : inference_q + 1'b1;
+      if (moves) fill_q <= !ends && (fill_q || s_axis_tlast);
+      if (takes) drop_q <= (drop_q || ends) && !s_axis_tlast;
       // Never while a word is on offer, which would go away.
       if (!hold) closed_q <= 1'b0;
-      else if (moves ? last : (first && !s_axis_tvalid)) closed_q <= 1'b1;
+      else if (moves ? ends : (first && !s_axis_tvalid)) closed_q <= 1'b1;
     end
   end
 

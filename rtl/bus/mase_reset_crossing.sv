@@ -20,6 +20,13 @@ module mase_reset_crossing #(
   logic seen_q;
   (* async_reg = "true" *)logic [1:0] seen_here_q;
 
+  // A design begins in reset.
+  initial begin
+    asked_q  = 1'b1;
+    raise_q  = 1'b1;
+    stages_q = '1;
+  end
+
   assign in_rst  = reset_in || asked_q || seen_here_q[1];
   assign out_rst = stages_q[STAGES-1];
 

@@ -10,7 +10,7 @@ from typing import Any
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge, Timer, with_timeout
+from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.axi import (
     AxiLiteBus,
     AxiLiteMaster,
@@ -24,16 +24,15 @@ from tests.deploy.protocol import ChannelChecker
 
 PROJECT = Path(os.environ["BUS_PROJECT"])
 sys.path.insert(0, str(PROJECT))
+from driver import registers as at  # noqa: E402
 from driver.layout import Port  # noqa: E402
 
 STREAM = ("data", "keep", "last")
 # Inferences whose interval is measured.
 FULL_RATE = 200
-REGISTERS = {
-    "MAGIC": 0, "VERSION": 4, "HASH_LOW": 8, "HASH_HIGH": 0xC, "PORTS": 0x10, "CONTROL": 0x14,
-    "STATUS": 0x18, "ERROR": 0x1C, "CYCLES": 0x20, "INFERENCES_IN": 0x24, "INFERENCES_OUT": 0x28,
-    "FIRST_WRONG": 0x2C, "INDEX": 0x30, "DESCRIPTION": 0x34,
-}  # fmt: skip
+LOST = 1 << 28
+# Inferences of a batch that is disturbed.
+FEW = 3
 
 
 class Bench:
@@ -84,11 +83,11 @@ class Bench:
             item.set_pause_generator(_pauses(probability, random.Random(f"{seed} {number}")))
 
     async def read(self, name: str) -> int:
-        data = await self.lite.read(REGISTERS[name], 4)
+        data = await self.lite.read(getattr(at, name), 4)
         return int.from_bytes(data.data, "little")
 
     async def write(self, name: str, value: int) -> None:
-        await self.lite.write(REGISTERS[name], value.to_bytes(4, "little"))
+        await self.lite.write(getattr(at, name), value.to_bytes(4, "little"))
 
     async def send(self, packets: list[np.ndarray]) -> None:
         for source, rows in zip(self.sources, packets, strict=True):
@@ -105,6 +104,27 @@ class Bench:
                 assert len(row) == port.bytes, (len(row), port.bytes)
                 rows.append(row)
             found.append(np.stack(rows))
+        return found
+
+    async def settled(self) -> None:
+        """Wait until nothing is inside, or nothing moves any more."""
+        before, same = -1, 0
+        while same < 20:
+            moves = sum(checker.moves for checker in self.checkers if "axis" in checker.prefix)
+            same = same + 1 if moves == before else 0
+            before = moves
+            await ClockCycles(self.dut.aclk, 20)
+
+    def taken(self) -> list[np.ndarray]:
+        """Return the packets that came, each of the right length."""
+        found = []
+        for port, sink in zip(self.ports["outputs"], self.sinks, strict=True):
+            rows = []
+            while not sink.empty():
+                data = bytes(sink.recv_nowait().tdata)
+                assert len(data) == port.bytes, (len(data), port.bytes)
+                rows.append(np.frombuffer(data, np.uint8))
+            found.append(np.stack(rows) if rows else np.zeros((0, port.bytes), np.uint8))
         return found
 
     def check_rules(self) -> None:
@@ -124,9 +144,21 @@ def vectors() -> tuple[list[np.ndarray], list[np.ndarray]]:
         return inputs, [arrays[name] for name in sorted(arrays) if name.startswith("out")]
 
 
+def packets_of(bench: Bench, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    """Return the packets of each input."""
+    return [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
+
+
+def moments(cycles: int) -> list[int]:
+    """Return cycles of a batch: all, or as many as the environment says."""
+    count = int(os.environ.get("BUS_MOMENTS", "0"))
+    every = range(cycles)
+    return list(every) if not count else sorted(random.Random(count).sample(every, count))
+
+
 async def _equal(bench: Bench, inputs: list[np.ndarray], expected: list[np.ndarray]) -> None:
     """Send all inferences back to back and compare every code of every result."""
-    packets = [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
+    packets = packets_of(bench, inputs)
     task = cocotb.start_soon(bench.receive(len(inputs[0])))
     await bench.send(packets)
     found = await task
@@ -169,8 +201,6 @@ async def identity(dut: Any) -> None:
         assert words[0] == port.bytes
         assert words[5] == len(port.shape)
         assert words[6] == port.shape[-1]
-    assert (await bench.lite.read(0x3C, 4)).resp != 0
-    assert (await bench.lite.write(0x3C, b"1234")).resp != 0
     assert (await bench.lite.write(0x00, b"1234")).resp != 0
     cycles = await bench.read("CYCLES")
     assert await bench.read("CYCLES") > cycles
@@ -183,7 +213,7 @@ async def wrong_packets(dut: Any) -> None:
     bench = Bench(dut)
     await bench.start()
     inputs, expected = vectors()
-    packets = [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
+    packets = packets_of(bench, inputs)
     word = bench.ports["inputs"][0].bus_bytes
     right = packets[0][1]
     faults = {
@@ -222,18 +252,167 @@ async def wrong_packets(dut: Any) -> None:
 
 
 @cocotb.test()
-async def soft_reset(dut: Any) -> None:
-    """A soft reset forgets what is inside; what comes behind it is right."""
+async def resets_at_any_time(dut: Any) -> None:
+    """Whenever a reset comes, what it loses is told, packets stay whole, and what follows is right."""
+    bench = Bench(dut)
+    await bench.start()
+    await check_resets(bench)
+
+
+async def check_resets(bench: Bench) -> None:
+    """Reset a design in every cycle of a batch, or in some."""
+    inputs, expected = ([item[:FEW] for item in items] for items in vectors())
+    for stall in (0.0, 0.5):
+        bench.pause(stall, 2)
+        before = await bench.read("CYCLES")
+        await _equal(bench, inputs, expected)
+        cycles = await bench.read("CYCLES") - before
+        for cycle in moments(cycles):
+            await bench.send(packets_of(bench, inputs))
+            await ClockCycles(bench.dut.aclk, cycle + 1)
+            await bench.write("CONTROL", at.CONTROL_RESET)
+            for source in bench.sources:
+                await with_timeout(source.wait(), 1, "ms")
+            await bench.settled()
+            found, error = bench.taken(), await bench.read("ERROR")
+            if not error:
+                for port, rows, codes in zip(
+                    bench.ports["outputs"], found, expected, strict=True
+                ):
+                    wanted = codes.reshape(-1, *port.item_shape)
+                    np.testing.assert_array_equal(port.unpack(rows), wanted, str((stall, cycle)))
+            # Of several inputs, one may hold an inference whose others are lost.
+            await bench.write("CONTROL", at.CONTROL_RESET)
+            await bench.settled()
+            bench.taken()
+            await bench.write("ERROR", 0xFFFFFFFF)
+            await _equal(bench, inputs, expected)
+            assert await bench.read("ERROR") == 0, (stall, cycle)
+    bench.check_rules()
+
+
+@cocotb.test()
+async def faults_in_a_row(dut: Any) -> None:
+    """Random packets: what is right stays right, and ERROR, FIRST_WRONG and counters are exact."""
     bench = Bench(dut)
     await bench.start()
     inputs, expected = vectors()
-    packets = [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
-    await bench.send([rows[:1] for rows in packets])
-    await bench.receive(1)
-    await bench.write("CONTROL", 1)
-    await Timer(400, "ns")
-    assert await bench.read("INFERENCES_IN") == 0
-    await _equal(bench, [item[:4] for item in inputs], [item[:4] for item in expected])
+    packets = packets_of(bench, inputs)
+    chance = random.Random(int(os.environ.get("BUS_SEED", "0")))
+    for turn in range(int(os.environ.get("BUS_TURNS", "12"))):
+        bench.pause(chance.choice((0.0, 0.4)), turn)
+        wrong: dict[int, set[int]] = {}
+        bits = 0
+        ends = [len(rows) for rows in packets]
+        for number, (source, rows) in enumerate(zip(bench.sources, packets, strict=True)):
+            word = bench.ports["inputs"][number].bus_bytes
+            for place, row in enumerate(rows):
+                kind = chance.choice(("right",) * 4 + ("short", "long", "keep", "long and keep"))
+                frame = AxiStreamFrame(row.tobytes())
+                words = -(-len(row) // word)
+                if kind == "short" and words > 1:
+                    cut = chance.randrange(1, words)
+                    frame = AxiStreamFrame(row[: cut * word].tobytes())
+                elif kind.startswith("long"):
+                    more = chance.randrange(1, 2 * words + 2) * word
+                    body = np.pad(row, (0, words * word - len(row)))
+                    frame = AxiStreamFrame(np.concatenate([body, np.resize(row, more)]).tobytes())
+                if kind.endswith("keep") and word > 1:
+                    frame.tkeep = [1] * len(frame.tdata)
+                    frame.tkeep[0] = 0
+                fault = bits_of(kind, words, word, len(row))
+                if fault:
+                    wrong.setdefault(place, set()).add(number)
+                    bits |= fault << number
+                await source.send(frame)
+        found = await bench.receive(ends[0])
+        assert await bench.read("ERROR") == bits, turn
+        if wrong:
+            assert await bench.read("FIRST_WRONG") == min(wrong) + turn * ends[0], turn
+        assert await bench.read("INFERENCES_IN") == (turn + 1) * ends[0], turn
+        assert await bench.read("INFERENCES_OUT") == (turn + 1) * ends[0], turn
+        for port, rows, codes in zip(bench.ports["outputs"], found, expected, strict=True):
+            right = [place for place in range(ends[0]) if place not in wrong]
+            wanted = codes.reshape(-1, *port.item_shape)
+            np.testing.assert_array_equal(port.unpack(rows)[right], wanted[right], str(turn))
+        await bench.write("ERROR", 0xFFFFFFFF)
+    bench.check_rules()
+
+
+def bits_of(kind: str, words: int, word: int, size: int) -> int:
+    """Return the bits of ERROR that a fault of input 0 sets."""
+    bits = 0
+    if kind == "short" and words > 1:
+        bits |= 1
+    if kind.startswith("long"):
+        bits |= 1 << 8
+        # All bytes of a word that ends an inference are marked then.
+        bits |= (size % word != 0) << 16
+    if kind.endswith("keep") and word > 1:
+        bits |= 1 << 16
+    return bits
+
+
+@cocotb.test()
+async def a_short_packet_is_filled_with_zeros(dut: Any) -> None:
+    """However much is missing, what computes gets zeros in its place."""
+    bench = Bench(dut)
+    await bench.start()
+    port = bench.ports["inputs"][0]
+    inputs, _ = vectors()
+    packets = packets_of(bench, [item[:1] for item in inputs])
+    whole = packets[0][0]
+    for cut in range(1, port.words):
+        short = whole[: cut * port.bus_bytes]
+        filled = np.pad(short, (0, len(whole) - len(short)))
+        results = []
+        for sent in (short, filled):
+            await bench.sources[0].send(AxiStreamFrame(sent.tobytes()))
+            for source, rows in zip(bench.sources[1:], packets[1:], strict=True):
+                await source.send(AxiStreamFrame(rows[0].tobytes()))
+            results.append(await bench.receive(1))
+        for one, other in zip(*results, strict=True):
+            np.testing.assert_array_equal(one, other, str(cut))
+        assert await bench.read("ERROR") == 1
+        await bench.write("ERROR", 1)
+
+
+@cocotb.test()
+async def batches_in_one_packet(dut: Any) -> None:
+    """Many inferences are one packet each way; one that ends too early is filled to its end."""
+    bench = Bench(dut)
+    await bench.start()
+    bench.pause(0.3, 4)
+    inputs, expected = vectors()
+    for count, missing in ((1, 0), (5, 0), (3, 2), (len(inputs[0]), 0)):
+        await bench.write("BATCH", count)
+        packets = packets_of(bench, [item[:count] for item in inputs])
+        for source, port, rows in zip(bench.sources, bench.ports["inputs"], packets, strict=True):
+            whole = np.pad(rows, ((0, 0), (0, port.words * port.bus_bytes - port.bytes)))
+            await source.send(AxiStreamFrame(whole[: count - missing].tobytes()))
+        for port, sink, codes in zip(bench.ports["outputs"], bench.sinks, expected, strict=True):
+            frame = await with_timeout(sink.recv(), 1, "ms")
+            rows = np.frombuffer(bytes(frame.tdata), np.uint8).reshape(count, -1)
+            assert rows.shape[1] == port.words * port.bus_bytes
+            wanted = codes.reshape(-1, *port.item_shape)[: count - missing]
+            found = port.unpack(rows[:, : port.bytes])
+            np.testing.assert_array_equal(found[: count - missing], wanted)
+        error = await bench.read("ERROR")
+        assert error == ((1 << len(packets)) - 1 if missing else 0), (count, hex(error))
+        await bench.write("ERROR", error)
+    await bench.write("BATCH", 0)
+    await _equal(bench, *vectors())
+    assert await bench.read("ERROR") == 0
+    bench.check_rules()
+
+
+@cocotb.test()
+async def a_start_without_a_memory_is_told(dut: Any) -> None:
+    """A start of a design with streams alone does nothing, and says so."""
+    bench = Bench(dut)
+    await bench.start()
+    await bench.write("CONTROL", at.CONTROL_START)
+    assert await bench.read("ERROR") == 1 << at.ERRORS["bad_start"][0]
 
 
 @cocotb.test()
@@ -242,7 +421,7 @@ async def full_rate(dut: Any) -> None:
     bench = Bench(dut)
     await bench.start()
     inputs = [item[:FULL_RATE] for item in vectors()[0]]
-    packets = [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
+    packets = packets_of(bench, inputs)
     ends: list[int] = []
 
     async def watch() -> None:

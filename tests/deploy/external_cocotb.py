@@ -7,7 +7,7 @@ from typing import Any
 import cocotb
 from cocotbext.axi import AxiRamRead, AxiReadBus
 
-from tests.deploy.axis_cocotb import PROJECT, Bench, _equal, _pauses, vectors
+from tests.deploy.axis_cocotb import PROJECT, Bench, _equal, _pauses, check_resets, vectors
 from tests.deploy.faults import ANSWERS, answer_with
 from tests.deploy.protocol import ChannelChecker
 
@@ -57,3 +57,10 @@ async def errors_of_the_memory(dut: Any) -> None:
         await bench.write("ERROR", BAD_EXTERNAL)
         assert await bench.read("ERROR") == 0, code
     bench.check_rules()
+
+
+@cocotb.test()
+async def resets_at_any_time(dut: Any) -> None:
+    """Bursts of weights from before a reset are taken for none behind it."""
+    bench, _ = await started(dut)
+    await check_resets(bench)

@@ -9,9 +9,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import Timer
 
-from tests.deploy.axis_cocotb import REGISTERS, Bench
-
-REGISTERS["WEIGHTS"] = 0x38
+from tests.deploy.axis_cocotb import Bench
 
 
 def arrays(kind: str) -> list[np.ndarray]:

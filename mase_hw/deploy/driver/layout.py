@@ -115,6 +115,10 @@ class Port:
         packed = np.packbits(np.pad(bits, ((0, 0), (0, 0), (0, spare))), axis=2, bitorder="little")
         return packed.reshape(len(given), self.bytes)
 
+    def words_of(self, packets: Octets) -> Octets:
+        """Return packets with zeros up to a whole word of the bus."""
+        return np.pad(packets, ((0, 0), (0, self.words * self.bus_bytes - self.bytes)))
+
     def unpack(self, packets: npt.NDArray[np.uint8]) -> Codes:
         """Return the codes of packets `[inferences, bytes]`, `[inferences, *shape of one]`."""
         beats = packets.reshape(len(packets), len(self.places), self._beat_bytes)

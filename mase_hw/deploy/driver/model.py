@@ -23,10 +23,10 @@ class Device(Protocol):
         """Forget everything that is inside the design."""
 
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
-        """Return the packets `[inferences, bytes]` of each output.
+        """Return the packets `[inferences, bytes]` of each output, in whole words of the bus.
 
         Args:
-            inputs: packets `[inferences, bytes]` of each input.
+            inputs: packets `[inferences, bytes]` of each input, likewise.
             outputs: what comes back.
 
         Raises:
@@ -79,13 +79,13 @@ class Model:
         if len(codes) != len(self.inputs):
             names = ", ".join(port.name for port in self.inputs)
             raise DriverError(f"{len(codes)} inputs were given; the design has {names}")
-        packets = [port.pack(item) for port, item in zip(self.inputs, codes, strict=True)]
+        packets = [port.words_of(port.pack(item)) for port, item in zip(self.inputs, codes, strict=True)]
         counts = {len(item) for item in packets}
         if len(counts) > 1:
             raise DriverError(f"inputs are of different numbers of inferences: {sorted(counts)}")
         found = self.device.run(packets, self.outputs)
         results = tuple(
-            port.unpack(np.asarray(item, np.uint8))
+            port.unpack(np.asarray(item, np.uint8)[:, : port.bytes])
             for port, item in zip(self.outputs, found, strict=True)
         )
         return results if len(results) > 1 else results[0]

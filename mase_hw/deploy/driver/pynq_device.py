@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
+from .control import POLL_S, Control
 from .layout import DriverError, Octets, Port, TimedOutError
-from .loading import load_image
-from .registers import CONTROL, ERROR, FIRST_WRONG, HASH_HIGH, HASH_LOW, MAGIC, MAGIC_WORD, STATUS
+from .registers import BATCH, STATUS
 
-# A channel of a DMA that never ends is looked at so often.
-POLL_S = 0.0005
+# Inferences of a packet, as the register counts them.
+MOST_INFERENCES = (1 << 16) - 1
 
 
-class PynqDevice:
+class PynqDevice(Control):
     """A design with `--bus axi-stream` in an overlay.
 
     Args:
@@ -25,6 +26,10 @@ class PynqDevice:
         dmas: names of the DMAs, one for each input and output in order; one that has both channels
             may serve an input and the output of the same place.
         timeout_s: seconds within which a transfer ends.
+        most_bytes: that a DMA moves in one transfer.
+
+    Raises:
+        DriverError: for fewer DMAs than the design has streams.
     """
 
     def __init__(
@@ -33,90 +38,72 @@ class PynqDevice:
         registers: str = "top_axis_0",
         dmas: Sequence[str] = ("axi_dma_0",),
         timeout_s: float = 5.0,
+        most_bytes: int = (1 << 14) - 1,
     ) -> None:
-        if isinstance(overlay, str):
-            import pynq
-
-            overlay = pynq.Overlay(overlay)
         import pynq
 
-        self._allocate = pynq.allocate
-        self._registers = getattr(overlay, registers)
-        self._dmas = [getattr(overlay, name) for name in dmas]
-        self._timeout_s = timeout_s
-
-    def identify(self) -> int:
-        """Return the hash of the design."""
-        if (found := self._registers.read(MAGIC)) != MAGIC_WORD:
-            raise DriverError(
-                f"no design is at these registers: {found:#x} in place of {MAGIC_WORD:#x}"
-            )
-        high, low = self._registers.read(HASH_HIGH), self._registers.read(HASH_LOW)
-        return int(high) << 32 | int(low)
-
-    def reset(self) -> None:
-        """Forget everything that is inside the design."""
-        self._registers.write(CONTROL, 1)
-        self._registers.write(ERROR, 0xFFFFFFFF)
-
-    def load(self, image: bytes) -> None:
-        """Give the design the weights of an image of `mase-hw pack-weights`.
-
-        Raises:
-            TimedOutError: when inferences do not come out of the design.
-            DriverError: when the image is of another design, or damaged.
-        """
-        load_image(self._registers, image, self._timeout_s)
+        if isinstance(overlay, str):
+            overlay = pynq.Overlay(overlay)
+        super().__init__(getattr(overlay, registers), timeout_s)
+        self.identify()
+        inputs, outputs = self.ports()
+        self._allocate, self._most_bytes = pynq.allocate, most_bytes
+        channels = [getattr(overlay, name) for name in dmas]
+        self._senders = [getattr(dma, "sendchannel", None) for dma in channels[:inputs]]
+        self._receivers = [getattr(dma, "recvchannel", None) for dma in channels[:outputs]]
+        for what, count, have in (
+            ("inputs", inputs, self._senders),
+            ("outputs", outputs, self._receivers),
+        ):
+            if len(have) != count or None in have:
+                raise DriverError(
+                    f"the design has {count} {what}, and {', '.join(dmas) or 'no DMA'} serves "
+                    f"{len(have) - have.count(None)}: name a DMA for each in dmas"
+                )
 
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
-        """Return the packets of each output, see `Device.run`."""
+        """Return the packets of each output, see `Device.run`; many of them in one transfer."""
         count = len(inputs[0])
-        taken = [self._buffer(item.shape[1]) for item in inputs]
-        made = [self._buffer(port.bytes) for port in outputs]
-        results = [np.zeros((count, port.bytes), np.uint8) for port in outputs]
-        try:
-            for number in range(count):
-                self._one(number, inputs, taken, made, results)
-        finally:
-            for buffer in (*taken, *made):
-                buffer.freebuffer()
+        widths = [port.words * port.bus_bytes for port in outputs]
+        results = [np.zeros((count, width), np.uint8) for width in widths]
+        largest = max(*widths, *(item.shape[1] for item in inputs))
+        most = max(1, min(self._most_bytes // largest, MOST_INFERENCES))
+        for start in range(0, count, most):
+            batch = slice(start, min(start + most, count))
+            self._move([item[batch] for item in inputs], [item[batch] for item in results])
         return results
 
-    def _buffer(self, size: int) -> Any:
-        return self._allocate(shape=(size,), dtype=np.uint8)
+    def _move(self, inputs: Sequence[Octets], results: Sequence[Octets]) -> None:
+        """Move one batch: a transfer for each stream."""
+        self.registers.write(BATCH, len(inputs[0]))
+        with ExitStack() as stack:
 
-    def _one(
-        self,
-        number: int,
-        inputs: Sequence[Octets],
-        taken: Sequence[Any],
-        made: Sequence[Any],
-        results: Sequence[Octets],
-    ) -> None:
-        """Move the packets of one inference."""
-        for dma, buffer in zip(self._dmas, made, strict=False):
-            dma.recvchannel.transfer(buffer)
-        for dma, buffer, packets in zip(self._dmas, taken, inputs, strict=False):
-            buffer[:] = packets[number]
-            buffer.flush()
-            dma.sendchannel.transfer(buffer)
-        for dma, _ in zip(self._dmas, taken, strict=False):
-            self._wait(dma.sendchannel)
-        for dma, buffer, rows in zip(self._dmas, made, results, strict=False):
-            self._wait(dma.recvchannel)
-            buffer.invalidate()
-            rows[number] = buffer
-        if error := self._registers.read(ERROR):
-            first = self._registers.read(FIRST_WRONG)
-            self._registers.write(ERROR, 0xFFFFFFFF)
-            raise DriverError(f"the design reports the errors {error:#x} from inference {first} on")
+            def buffer(shape: tuple[int, ...]) -> Any:
+                made = self._allocate(shape=shape, dtype=np.uint8)
+                stack.callback(made.freebuffer)
+                return made
 
-    def _wait(self, channel: Any) -> None:
-        end = time.monotonic() + self._timeout_s
+            received = [buffer(item.shape) for item in results]
+            for channel, made in zip(self._receivers, received, strict=True):
+                channel.transfer(made)
+            for channel, packets in zip(self._senders, inputs, strict=True):
+                made = buffer(packets.shape)
+                made[:] = packets
+                made.flush()
+                channel.transfer(made)
+            for channel in (*self._senders, *self._receivers):
+                self._ended(channel)
+            for made, rows in zip(received, results, strict=True):
+                made.invalidate()
+                rows[:] = made
+        self.check()
+
+    def _ended(self, channel: Any) -> None:
+        end = time.monotonic() + self.timeout_s
         while not channel.idle:
             if time.monotonic() > end:
-                state = self._registers.read(STATUS)
+                status = self.registers.read(STATUS)
                 raise TimedOutError(
-                    f"a transfer did not end within {self._timeout_s:g} s; STATUS is {state:#x}"
+                    f"a transfer did not end within {self.timeout_s:g} s; STATUS is {status:#x}"
                 )
             time.sleep(POLL_S)

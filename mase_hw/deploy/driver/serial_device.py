@@ -42,10 +42,12 @@ class SerialDevice:
         self, line: str | Line, baud: int = 115_200, timeout_s: float = 2.0, tries: int = 3
     ) -> None:
         self._line = _opened(line, baud, timeout_s) if isinstance(line, str) else line
-        self._timeout_s, self._tries, self._sequence, self._hash = timeout_s, tries, 0, 0
+        self._timeout_s, self._tries, self._sequence = timeout_s, tries, 0
+        self._hash: int | None = None
 
     def identify(self) -> int:
         """Return the hash of the design that the device holds."""
+        self._hash = None
         self._hash = self._ask(frames.IDENTIFY).hash
         return self._hash
 
@@ -73,17 +75,18 @@ class SerialDevice:
         for _ in range(self._tries):
             self._sequence = (self._sequence + 1) % 256
             self._line.reset_input_buffer()
-            self._line.write(frames.request(command, self._sequence, self._hash, payload))
+            self._line.write(frames.request(command, self._sequence, self._hash or 0, payload))
             try:
                 answer = self._answer()
             except (TimedOutError, frames.FrameError) as error:
                 failure = error
                 continue
-            if answer.status == frames.WELL and answer.sequence == self._sequence:
+            known = self._hash in (None, answer.hash)
+            if answer.status == frames.WELL and answer.sequence == self._sequence and known:
                 return answer
-            if answer.status == frames.WRONG_HASH:
+            if answer.status == frames.WRONG_HASH or not known:
                 raise WrongDesignError(
-                    f"the device holds the design {answer.hash:016x}, not {self._hash:016x}"
+                    f"the device holds the design {answer.hash:016x}, not {self._hash or 0:016x}"
                 )
             text = frames.STATUS.get(answer.status, "unknown")
             failure = DriverError(f"the device answered {answer.status}: {text}")

@@ -20,7 +20,7 @@ extern "C" {
 #define MASE_CONTROL__VERSION__VALUE_bm 0xffffffff
 #define MASE_CONTROL__VERSION__VALUE_bp 0
 #define MASE_CONTROL__VERSION__VALUE_bw 32
-#define MASE_CONTROL__VERSION__VALUE_reset 0x1
+#define MASE_CONTROL__VERSION__VALUE_reset 0x2
 
 // reg - mase_control::HASH_LOW
 #define MASE_CONTROL__HASH_LOW__VALUE_bm 0xffffffff
@@ -102,6 +102,14 @@ extern "C" {
 #define MASE_CONTROL__ERROR__BAD_EXTERNAL_bp 26
 #define MASE_CONTROL__ERROR__BAD_EXTERNAL_bw 1
 #define MASE_CONTROL__ERROR__BAD_EXTERNAL_reset 0x0
+#define MASE_CONTROL__ERROR__BAD_START_bm 0x8000000
+#define MASE_CONTROL__ERROR__BAD_START_bp 27
+#define MASE_CONTROL__ERROR__BAD_START_bw 1
+#define MASE_CONTROL__ERROR__BAD_START_reset 0x0
+#define MASE_CONTROL__ERROR__LOST_bm 0x10000000
+#define MASE_CONTROL__ERROR__LOST_bp 28
+#define MASE_CONTROL__ERROR__LOST_bw 1
+#define MASE_CONTROL__ERROR__LOST_reset 0x0
 
 // reg - mase_control::CYCLES
 #define MASE_CONTROL__CYCLES__VALUE_bm 0xffffffff
@@ -139,6 +147,12 @@ extern "C" {
 #define MASE_CONTROL__WEIGHTS__VALUE_bp 0
 #define MASE_CONTROL__WEIGHTS__VALUE_bw 32
 
+// reg - mase_control::BATCH
+#define MASE_CONTROL__BATCH__VALUE_bm 0xffff
+#define MASE_CONTROL__BATCH__VALUE_bp 0
+#define MASE_CONTROL__BATCH__VALUE_bw 16
+#define MASE_CONTROL__BATCH__VALUE_reset 0x0
+
 // addrmap - mase_control
 typedef struct __attribute__ ((__packed__)) {
     uint32_t MAGIC;
@@ -156,10 +170,11 @@ typedef struct __attribute__ ((__packed__)) {
     uint32_t INDEX;
     uint32_t DESCRIPTION;
     uint32_t WEIGHTS;
+    uint32_t BATCH;
 } mase_control_t;
 
 
-static_assert(sizeof(mase_control_t) == 0x3c, "Packing error");
+static_assert(sizeof(mase_control_t) == 0x40, "Packing error");
 
 #ifdef __cplusplus
 }

@@ -242,6 +242,7 @@ module mase_control (
         logic INDEX;
         logic DESCRIPTION;
         logic WEIGHTS;
+        logic BATCH;
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
     logic decoded_err;
@@ -306,6 +307,9 @@ module mase_control (
         is_external |= cpuif_req_masked & (cpuif_addr == 6'h38) & cpuif_req_is_wr;
         is_valid_addr |= cpuif_req_masked & (cpuif_addr == 6'h38);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr == 6'h38) & cpuif_req_is_wr;
+        decoded_reg_strb.BATCH = cpuif_req_masked & (cpuif_addr == 6'h3c);
+        is_valid_addr |= cpuif_req_masked & (cpuif_addr == 6'h3c);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr == 6'h3c);
         decoded_err = (~is_valid_addr | (is_valid_addr & ~is_valid_rw)) & decoded_req;
         decoded_req_is_external = is_external;
     end
@@ -376,6 +380,14 @@ module mase_control (
                 logic next;
                 logic load_next;
             } bad_external;
+            struct {
+                logic next;
+                logic load_next;
+            } bad_start;
+            struct {
+                logic next;
+                logic load_next;
+            } lost;
         } ERROR;
         struct {
             struct {
@@ -383,6 +395,12 @@ module mase_control (
                 logic load_next;
             } value;
         } INDEX;
+        struct {
+            struct {
+                logic [15:0] next;
+                logic load_next;
+            } value;
+        } BATCH;
     } field_combo_t;
     field_combo_t field_combo;
 
@@ -417,12 +435,23 @@ module mase_control (
             struct {
                 logic value;
             } bad_external;
+            struct {
+                logic value;
+            } bad_start;
+            struct {
+                logic value;
+            } lost;
         } ERROR;
         struct {
             struct {
                 logic [7:0] value;
             } value;
         } INDEX;
+        struct {
+            struct {
+                logic [15:0] value;
+            } value;
+        } BATCH;
     } field_storage_t;
     field_storage_t field_storage;
 
@@ -529,6 +558,7 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.short_packet.value = field_storage.ERROR.short_packet.value;
     // Field: mase_control.ERROR.long_packet
     always_comb begin
         automatic logic [7:0] next_c;
@@ -554,6 +584,7 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.long_packet.value = field_storage.ERROR.long_packet.value;
     // Field: mase_control.ERROR.bad_keep
     always_comb begin
         automatic logic [7:0] next_c;
@@ -579,6 +610,7 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_keep.value = field_storage.ERROR.bad_keep.value;
     // Field: mase_control.ERROR.bad_weights
     always_comb begin
         automatic logic [0:0] next_c;
@@ -604,6 +636,7 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_weights.value = field_storage.ERROR.bad_weights.value;
     // Field: mase_control.ERROR.bad_memory
     always_comb begin
         automatic logic [0:0] next_c;
@@ -629,6 +662,7 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_memory.value = field_storage.ERROR.bad_memory.value;
     // Field: mase_control.ERROR.bad_external
     always_comb begin
         automatic logic [0:0] next_c;
@@ -654,13 +688,68 @@ module mase_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_external.value = field_storage.ERROR.bad_external.value;
+    // Field: mase_control.ERROR.bad_start
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.ERROR.bad_start.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.ERROR && decoded_req_is_wr) begin // SW write 1 clear
+            next_c = field_storage.ERROR.bad_start.value & ~(decoded_wr_data[27:27] & decoded_wr_biten[27:27]);
+            load_next_c = '1;
+        end else if(hwif_in.ERROR.bad_start.next) begin // stickybit
+            next_c = '1;
+            load_next_c = '1;
+        end
+        field_combo.ERROR.bad_start.next = next_c;
+        field_combo.ERROR.bad_start.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.ERROR.bad_start.value <= 1'h0;
+        end else begin
+            if(field_combo.ERROR.bad_start.load_next) begin
+                field_storage.ERROR.bad_start.value <= field_combo.ERROR.bad_start.next;
+            end
+        end
+    end
+    assign hwif_out.ERROR.bad_start.value = field_storage.ERROR.bad_start.value;
+    // Field: mase_control.ERROR.lost
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.ERROR.lost.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.ERROR && decoded_req_is_wr) begin // SW write 1 clear
+            next_c = field_storage.ERROR.lost.value & ~(decoded_wr_data[28:28] & decoded_wr_biten[28:28]);
+            load_next_c = '1;
+        end else if(hwif_in.ERROR.lost.next) begin // stickybit
+            next_c = '1;
+            load_next_c = '1;
+        end
+        field_combo.ERROR.lost.next = next_c;
+        field_combo.ERROR.lost.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.ERROR.lost.value <= 1'h0;
+        end else begin
+            if(field_combo.ERROR.lost.load_next) begin
+                field_storage.ERROR.lost.value <= field_combo.ERROR.lost.next;
+            end
+        end
+    end
+    assign hwif_out.ERROR.lost.value = field_storage.ERROR.lost.value;
     assign hwif_out.ERROR.intr =
         |field_storage.ERROR.short_packet.value
         || |field_storage.ERROR.long_packet.value
         || |field_storage.ERROR.bad_keep.value
         || |field_storage.ERROR.bad_weights.value
         || |field_storage.ERROR.bad_memory.value
-        || |field_storage.ERROR.bad_external.value;
+        || |field_storage.ERROR.bad_external.value
+        || |field_storage.ERROR.bad_start.value
+        || |field_storage.ERROR.lost.value;
     // Field: mase_control.INDEX.value
     always_comb begin
         automatic logic [7:0] next_c;
@@ -690,6 +779,29 @@ module mase_control (
     assign hwif_out.WEIGHTS.req_is_wr = decoded_req_is_wr;
     assign hwif_out.WEIGHTS.wr_data = decoded_wr_data;
     assign hwif_out.WEIGHTS.wr_biten = decoded_wr_biten;
+    // Field: mase_control.BATCH.value
+    always_comb begin
+        automatic logic [15:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.BATCH.value.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.BATCH && decoded_req_is_wr) begin // SW write
+            next_c = (field_storage.BATCH.value.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            load_next_c = '1;
+        end
+        field_combo.BATCH.value.next = next_c;
+        field_combo.BATCH.value.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.BATCH.value.value <= 16'h0;
+        end else begin
+            if(field_combo.BATCH.value.load_next) begin
+                field_storage.BATCH.value.value <= field_combo.BATCH.value.next;
+            end
+        end
+    end
+    assign hwif_out.BATCH.value.value = field_storage.BATCH.value.value;
 
     //--------------------------------------------------------------------------
     // Write response
@@ -741,7 +853,7 @@ module mase_control (
             readback_data_var[31:0] = 32'h4d415345;
         end
         if(rd_mux_addr == 6'h4) begin
-            readback_data_var[31:0] = 32'h1;
+            readback_data_var[31:0] = 32'h2;
         end
         if(rd_mux_addr == 6'h8) begin
             readback_data_var[31:0] = hwif_in.HASH_LOW.value.next;
@@ -769,6 +881,8 @@ module mase_control (
             readback_data_var[24] = field_storage.ERROR.bad_weights.value;
             readback_data_var[25] = field_storage.ERROR.bad_memory.value;
             readback_data_var[26] = field_storage.ERROR.bad_external.value;
+            readback_data_var[27] = field_storage.ERROR.bad_start.value;
+            readback_data_var[28] = field_storage.ERROR.lost.value;
         end
         if(rd_mux_addr == 6'h20) begin
             readback_data_var[31:0] = hwif_in.CYCLES.value.next;
@@ -787,6 +901,9 @@ module mase_control (
         end
         if(rd_mux_addr == 6'h34) begin
             readback_data_var[31:0] = hwif_in.DESCRIPTION.value.next;
+        end
+        if(rd_mux_addr == 6'h3c) begin
+            readback_data_var[15:0] = field_storage.BATCH.value.value;
         end
         readback_data = readback_data_var;
         readback_done = decoded_req & ~decoded_req_is_wr & ~decoded_req_is_external;

@@ -5,7 +5,7 @@ package mase_control_pkg;
 
     localparam MASE_CONTROL_DATA_WIDTH = 32;
     localparam MASE_CONTROL_MIN_ADDR_WIDTH = 6;
-    localparam MASE_CONTROL_SIZE = 'h3c;
+    localparam MASE_CONTROL_SIZE = 'h40;
 
     typedef struct {
         logic [31:0] next;
@@ -99,12 +99,22 @@ package mase_control_pkg;
     } mase_control__ERROR__bad_external__in_t;
 
     typedef struct {
+        logic next;
+    } mase_control__ERROR__bad_start__in_t;
+
+    typedef struct {
+        logic next;
+    } mase_control__ERROR__lost__in_t;
+
+    typedef struct {
         mase_control__ERROR__short_packet__in_t short_packet;
         mase_control__ERROR__long_packet__in_t long_packet;
         mase_control__ERROR__bad_keep__in_t bad_keep;
         mase_control__ERROR__bad_weights__in_t bad_weights;
         mase_control__ERROR__bad_memory__in_t bad_memory;
         mase_control__ERROR__bad_external__in_t bad_external;
+        mase_control__ERROR__bad_start__in_t bad_start;
+        mase_control__ERROR__lost__in_t lost;
     } mase_control__ERROR__in_t;
 
     typedef struct {
@@ -184,6 +194,46 @@ package mase_control_pkg;
     } mase_control__CONTROL__out_t;
 
     typedef struct {
+        logic [7:0] value;
+    } mase_control__ERROR__short_packet__out_t;
+
+    typedef struct {
+        logic [7:0] value;
+    } mase_control__ERROR__long_packet__out_t;
+
+    typedef struct {
+        logic [7:0] value;
+    } mase_control__ERROR__bad_keep__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_control__ERROR__bad_weights__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_control__ERROR__bad_memory__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_control__ERROR__bad_external__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_control__ERROR__bad_start__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_control__ERROR__lost__out_t;
+
+    typedef struct {
+        mase_control__ERROR__short_packet__out_t short_packet;
+        mase_control__ERROR__long_packet__out_t long_packet;
+        mase_control__ERROR__bad_keep__out_t bad_keep;
+        mase_control__ERROR__bad_weights__out_t bad_weights;
+        mase_control__ERROR__bad_memory__out_t bad_memory;
+        mase_control__ERROR__bad_external__out_t bad_external;
+        mase_control__ERROR__bad_start__out_t bad_start;
+        mase_control__ERROR__lost__out_t lost;
         logic intr;
     } mase_control__ERROR__out_t;
 
@@ -207,9 +257,18 @@ package mase_control_pkg;
     } mase_control__WEIGHTS__out_t;
 
     typedef struct {
+        logic [15:0] value;
+    } mase_control__BATCH__value__out_t;
+
+    typedef struct {
+        mase_control__BATCH__value__out_t value;
+    } mase_control__BATCH__out_t;
+
+    typedef struct {
         mase_control__CONTROL__out_t CONTROL;
         mase_control__ERROR__out_t ERROR;
         mase_control__INDEX__out_t INDEX;
         mase_control__WEIGHTS__out_t WEIGHTS;
+        mase_control__BATCH__out_t BATCH;
     } mase_control__out_t;
 endpackage

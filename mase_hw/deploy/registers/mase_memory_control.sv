@@ -400,6 +400,14 @@ module mase_memory_control (
                 logic next;
                 logic load_next;
             } bad_external;
+            struct {
+                logic next;
+                logic load_next;
+            } bad_start;
+            struct {
+                logic next;
+                logic load_next;
+            } lost;
         } ERROR;
         struct {
             struct {
@@ -477,6 +485,12 @@ module mase_memory_control (
             struct {
                 logic value;
             } bad_external;
+            struct {
+                logic value;
+            } bad_start;
+            struct {
+                logic value;
+            } lost;
         } ERROR;
         struct {
             struct {
@@ -619,6 +633,7 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.short_packet.value = field_storage.ERROR.short_packet.value;
     // Field: mase_memory_control.ERROR.long_packet
     always_comb begin
         automatic logic [7:0] next_c;
@@ -644,6 +659,7 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.long_packet.value = field_storage.ERROR.long_packet.value;
     // Field: mase_memory_control.ERROR.bad_keep
     always_comb begin
         automatic logic [7:0] next_c;
@@ -669,6 +685,7 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_keep.value = field_storage.ERROR.bad_keep.value;
     // Field: mase_memory_control.ERROR.bad_weights
     always_comb begin
         automatic logic [0:0] next_c;
@@ -694,6 +711,7 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_weights.value = field_storage.ERROR.bad_weights.value;
     // Field: mase_memory_control.ERROR.bad_memory
     always_comb begin
         automatic logic [0:0] next_c;
@@ -719,6 +737,7 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_memory.value = field_storage.ERROR.bad_memory.value;
     // Field: mase_memory_control.ERROR.bad_external
     always_comb begin
         automatic logic [0:0] next_c;
@@ -744,13 +763,68 @@ module mase_memory_control (
             end
         end
     end
+    assign hwif_out.ERROR.bad_external.value = field_storage.ERROR.bad_external.value;
+    // Field: mase_memory_control.ERROR.bad_start
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.ERROR.bad_start.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.ERROR && decoded_req_is_wr) begin // SW write 1 clear
+            next_c = field_storage.ERROR.bad_start.value & ~(decoded_wr_data[27:27] & decoded_wr_biten[27:27]);
+            load_next_c = '1;
+        end else if(hwif_in.ERROR.bad_start.next) begin // stickybit
+            next_c = '1;
+            load_next_c = '1;
+        end
+        field_combo.ERROR.bad_start.next = next_c;
+        field_combo.ERROR.bad_start.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.ERROR.bad_start.value <= 1'h0;
+        end else begin
+            if(field_combo.ERROR.bad_start.load_next) begin
+                field_storage.ERROR.bad_start.value <= field_combo.ERROR.bad_start.next;
+            end
+        end
+    end
+    assign hwif_out.ERROR.bad_start.value = field_storage.ERROR.bad_start.value;
+    // Field: mase_memory_control.ERROR.lost
+    always_comb begin
+        automatic logic [0:0] next_c;
+        automatic logic load_next_c;
+        next_c = field_storage.ERROR.lost.value;
+        load_next_c = '0;
+        if(decoded_reg_strb.ERROR && decoded_req_is_wr) begin // SW write 1 clear
+            next_c = field_storage.ERROR.lost.value & ~(decoded_wr_data[28:28] & decoded_wr_biten[28:28]);
+            load_next_c = '1;
+        end else if(hwif_in.ERROR.lost.next) begin // stickybit
+            next_c = '1;
+            load_next_c = '1;
+        end
+        field_combo.ERROR.lost.next = next_c;
+        field_combo.ERROR.lost.load_next = load_next_c;
+    end
+    always_ff @(posedge clk) begin
+        if(rst) begin
+            field_storage.ERROR.lost.value <= 1'h0;
+        end else begin
+            if(field_combo.ERROR.lost.load_next) begin
+                field_storage.ERROR.lost.value <= field_combo.ERROR.lost.next;
+            end
+        end
+    end
+    assign hwif_out.ERROR.lost.value = field_storage.ERROR.lost.value;
     assign hwif_out.ERROR.intr =
         |field_storage.ERROR.short_packet.value
         || |field_storage.ERROR.long_packet.value
         || |field_storage.ERROR.bad_keep.value
         || |field_storage.ERROR.bad_weights.value
         || |field_storage.ERROR.bad_memory.value
-        || |field_storage.ERROR.bad_external.value;
+        || |field_storage.ERROR.bad_external.value
+        || |field_storage.ERROR.bad_start.value
+        || |field_storage.ERROR.lost.value;
     // Field: mase_memory_control.INDEX.value
     always_comb begin
         automatic logic [7:0] next_c;
@@ -969,7 +1043,7 @@ module mase_memory_control (
             readback_data_var[31:0] = 32'h4d415345;
         end
         if(rd_mux_addr == 7'h4) begin
-            readback_data_var[31:0] = 32'h1;
+            readback_data_var[31:0] = 32'h2;
         end
         if(rd_mux_addr == 7'h8) begin
             readback_data_var[31:0] = hwif_in.HASH_LOW.value.next;
@@ -997,6 +1071,8 @@ module mase_memory_control (
             readback_data_var[24] = field_storage.ERROR.bad_weights.value;
             readback_data_var[25] = field_storage.ERROR.bad_memory.value;
             readback_data_var[26] = field_storage.ERROR.bad_external.value;
+            readback_data_var[27] = field_storage.ERROR.bad_start.value;
+            readback_data_var[28] = field_storage.ERROR.lost.value;
         end
         if(rd_mux_addr == 7'h20) begin
             readback_data_var[31:0] = hwif_in.CYCLES.value.next;

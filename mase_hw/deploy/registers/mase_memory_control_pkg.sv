@@ -99,12 +99,22 @@ package mase_memory_control_pkg;
     } mase_memory_control__ERROR__bad_external__in_t;
 
     typedef struct {
+        logic next;
+    } mase_memory_control__ERROR__bad_start__in_t;
+
+    typedef struct {
+        logic next;
+    } mase_memory_control__ERROR__lost__in_t;
+
+    typedef struct {
         mase_memory_control__ERROR__short_packet__in_t short_packet;
         mase_memory_control__ERROR__long_packet__in_t long_packet;
         mase_memory_control__ERROR__bad_keep__in_t bad_keep;
         mase_memory_control__ERROR__bad_weights__in_t bad_weights;
         mase_memory_control__ERROR__bad_memory__in_t bad_memory;
         mase_memory_control__ERROR__bad_external__in_t bad_external;
+        mase_memory_control__ERROR__bad_start__in_t bad_start;
+        mase_memory_control__ERROR__lost__in_t lost;
     } mase_memory_control__ERROR__in_t;
 
     typedef struct {
@@ -184,6 +194,46 @@ package mase_memory_control_pkg;
     } mase_memory_control__CONTROL__out_t;
 
     typedef struct {
+        logic [7:0] value;
+    } mase_memory_control__ERROR__short_packet__out_t;
+
+    typedef struct {
+        logic [7:0] value;
+    } mase_memory_control__ERROR__long_packet__out_t;
+
+    typedef struct {
+        logic [7:0] value;
+    } mase_memory_control__ERROR__bad_keep__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_memory_control__ERROR__bad_weights__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_memory_control__ERROR__bad_memory__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_memory_control__ERROR__bad_external__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_memory_control__ERROR__bad_start__out_t;
+
+    typedef struct {
+        logic value;
+    } mase_memory_control__ERROR__lost__out_t;
+
+    typedef struct {
+        mase_memory_control__ERROR__short_packet__out_t short_packet;
+        mase_memory_control__ERROR__long_packet__out_t long_packet;
+        mase_memory_control__ERROR__bad_keep__out_t bad_keep;
+        mase_memory_control__ERROR__bad_weights__out_t bad_weights;
+        mase_memory_control__ERROR__bad_memory__out_t bad_memory;
+        mase_memory_control__ERROR__bad_external__out_t bad_external;
+        mase_memory_control__ERROR__bad_start__out_t bad_start;
+        mase_memory_control__ERROR__lost__out_t lost;
         logic intr;
     } mase_memory_control__ERROR__out_t;
 

@@ -1,0 +1,1 @@
+"""The buses of a design, one file each."""
