@@ -19,6 +19,7 @@ from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_loops
 from mase_hw.emit.preflight import batch_notes
 from mase_hw.emit.project import Project, check_folder, write_project
+from mase_hw.emit.reload import with_headroom
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import DataError, DoesNotFitError, EmissionError, ParallelismError
 from mase_hw.exporters.comparison import Comparison as CodesComparison
@@ -88,6 +89,7 @@ def emit_verilog(
     deployment: Deployment | str | None = None,
     reload: Sequence[str] = (),
     parameters: bool = False,
+    reload_headroom: int = 0,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -117,6 +119,8 @@ def emit_verilog(
         reload: layers whose weights can be loaded at run time, or `["*"]` for all.
         parameters: give the top parameters such as `fc1_DATA_IN_0_PRECISION_0`, with the values
             that the design was made for; elaboration refuses others.
+        reload_headroom: bits of range that their weights have beyond those of the model, for
+            others that are larger; the hardware has room for any of them.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -143,6 +147,8 @@ def emit_verilog(
         else:
             mg = measured(mg, data)
             mg = with_loops(mg) if reuse else mg
+        if reload_headroom:
+            mg = with_headroom(mg, reload, reload_headroom)
         check_sqnr(mg, min_sqnr, agreement)
         warned = warnings(mg, configured=configured)
         mg = to_hardware(
@@ -157,7 +163,7 @@ def emit_verilog(
             mg,
             Path(output),
             testbench=write_testbench,
-            additions=[deployment.for_graph(mg)] if deployment else [],
+            additions=[deployment] if deployment else [],
             reload=reload,
             warnings=warned,
             parameters=parameters,

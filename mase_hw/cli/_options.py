@@ -97,6 +97,10 @@ Projects = Annotated[
     bool,
     typer.Option("--projects", help="Also write files of FuseSoC, Vivado, Quartus and LiteX."),
 ]
+ReloadHeadroom = Annotated[
+    int,
+    typer.Option(min=0, metavar="BITS", help="Bits of range to spare in weights of --reload."),
+]
 Reload = Annotated[
     str | None,
     typer.Option(

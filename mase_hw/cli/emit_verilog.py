@@ -30,6 +30,7 @@ from mase_hw.cli._options import (
     PlainVerilog,
     Projects,
     Reload,
+    ReloadHeadroom,
     Reuse,
     TargetFps,
     TargetInterval,
@@ -85,6 +86,7 @@ def emit_verilog(
             help="Give the top parameters such as fc1_DATA_IN_0_PRECISION_0, checked.",
         ),
     ] = False,
+    reload_headroom: ReloadHeadroom = 0,
     simulate: Annotated[
         bool, typer.Option("--simulate", help="Simulate, and compare every output bit.")
     ] = False,
@@ -110,8 +112,9 @@ def emit_verilog(
     )
     from mase_hw.cli._report import check_tools, evaluate, print_report
     from mase_hw.deploy.bus import bus_options
-    from mase_hw.deploy.deployment import Deployment
+    from mase_hw.deploy.deployment import CLOCK_MHZ, Deployment
     from mase_hw.emit.project import check_folder
+    from mase_hw.errors import ConfigError
 
     display = Display(quiet=json_output)
     given = read_config(config)
@@ -124,8 +127,13 @@ def emit_verilog(
         "max_bram": max_bram,
     }
     around = Deployment(
-        bus_options(bus, bus_width, own_clock=own_clock), verilog=verilog, projects=projects
+        bus_options(bus, bus_width, own_clock=own_clock),
+        verilog=verilog,
+        projects=projects,
+        clock_mhz=clock or CLOCK_MHZ,
     )
+    if reload_headroom and reload is None:
+        raise ConfigError("--reload-headroom belongs to weights that are loaded: add --reload")
     asked = None if parallelism is None else read_parallelism(parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -154,6 +162,7 @@ def emit_verilog(
             deployment=around,
             reload=layers(reload),
             parameters=parameters,
+            reload_headroom=reload_headroom,
         )
     report = evaluate(
         project,

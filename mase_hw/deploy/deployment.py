@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from mase_hw.deploy.board import Board, write_board
@@ -10,10 +10,8 @@ from mase_hw.deploy.bus import Bus, BusOptions, write_bus
 from mase_hw.deploy.plain import write_plain
 from mase_hw.deploy.projects import write_projects
 from mase_hw.emit.design import DesignSummary
-from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.hardware.estimate import estimate_nodes
 
-# Of constraints where no clock is predicted.
+# Of constraints for which no clock is asked.
 CLOCK_MHZ = 100.0
 
 
@@ -26,7 +24,7 @@ class Deployment:
         board: the board that the design is for; its serial line is the bus then.
         verilog: plain Verilog too, with a testbench.
         projects: files of FuseSoC, Vivado, Quartus and LiteX too; needs the plain Verilog.
-        clock_mhz: of their constraints.
+        clock_mhz: that their constraints ask for; it says nothing of what a device reaches.
     """
 
     bus: BusOptions | None = None
@@ -34,11 +32,6 @@ class Deployment:
     verilog: bool = False
     projects: bool = False
     clock_mhz: float = CLOCK_MHZ
-
-    def for_graph(self, mg: MaseGraph) -> Deployment:
-        """Return the same with the clock that is predicted of a graph."""
-        clock = estimate_nodes(mg).clock if self.projects else None
-        return self if clock is None else replace(self, clock_mhz=clock.mhz)
 
     def __call__(self, folder: Path, summary: DesignSummary) -> None:
         """Write all of it into a project."""

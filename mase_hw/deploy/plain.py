@@ -67,7 +67,7 @@ def write_plain(folder: Path, summary: DesignSummary, bus: Bus | None) -> None:
     target, entry = folder / FOLDER, entry_of(bus)
     target.mkdir()
     plain_verilog(folder, target / f"{entry.module}.v", entry)
-    if bus is not None and not bus.kind.registers:
+    if bus is not None and not bus.kind.has_streams:
         return
     inputs, outputs = (tuple(vectors(folder, summary, bus, end)) for end in ("input", "output"))
     for item in (*inputs, *outputs):

@@ -12,6 +12,8 @@ from mase_hw.deploy.plain import entry_of
 from mase_hw.emit.design import DesignSummary
 
 FOLDER = "project"
+# What the scripts of Vivado and Quartus are for.
+PARTS = {"xdc": "xczu7ev-ffvc1156-2-e", "sdc": "AGFB014R24B2E2V"}
 
 
 def write_projects(folder: Path, summary: DesignSummary, bus: Bus | None, clock_mhz: float) -> None:
@@ -31,6 +33,7 @@ def write_projects(folder: Path, summary: DesignSummary, bus: Bus | None, clock_
         "name": name,
         "module": entry.module,
         "bus": bus if bus and bus.kind.registers else None,
+        "parts": PARTS,
         "sources": (folder / entry.files).read_text().split(),
         "memories": _below(folder, "mem"),
         "vectors": _below(folder, PLAIN),
@@ -44,9 +47,10 @@ def write_projects(folder: Path, summary: DesignSummary, bus: Bus | None, clock_
     if bus is not None and bus.options.own_clock:
         line += line.replace("aclk", "core_clk")
         line += "set_clock_groups -asynchronous -group {aclk} -group {core_clk}\n"
-    for suffix in ("xdc", "sdc"):
-        (target / f"clock.{suffix}").write_text(line)
-    if given["bus"]:
+    for suffix, part in PARTS.items():
+        head = f"# {part}: {clock_mhz:g} MHz is what was asked for, not what the design reaches.\n"
+        (target / f"clock.{suffix}").write_text(head + line)
+    if bus and bus.kind.has_streams:
         module = environment.get_template("litex_module.py.j2").render(given)
         (target / f"litex_{name}.py").write_text(module)
 

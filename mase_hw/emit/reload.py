@@ -24,11 +24,47 @@ from mase_hw.errors import EmissionError
 from mase_hw.formats import Format
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.registry import nearest
 
 # Stands for every layer that can be loaded.
 EVERY = "*"
+
+
+def with_headroom(mg: MaseGraph, layers: Sequence[str], bits: int) -> MaseGraph:
+    """Return a quantised graph whose loadable constants have bits of range to spare.
+
+    Args:
+        mg: the graph.
+        layers: names of nodes, or `*` for all.
+        bits: that each format of their constants has more, above those that it has; its steps stay.
+
+    Raises:
+        EmissionError: for a constant whose format has no such bits.
+    """
+    mg = mg.copy()
+    for node in mg.nodes:
+        known = metadata(node).common
+        is_chosen = list(layers) == [EVERY] or node.name in layers
+        if not known or node.op != "call_function" or not is_chosen:
+            continue
+        call = mg.call(node)
+        operands = dict(known.operands)
+        for name in call.constants:
+            number = operands[name].format if name in operands else None
+            if number is None:
+                continue
+            width = getattr(number, "width", None)
+            if width is None or number.scaled(0.0) is None:
+                raise EmissionError(
+                    f"{name} of {node.name} is {number}, which has no bits to spare; leave "
+                    f"{node.name} out of --reload, or give it another format"
+                )
+            wider = replace(number, width=width + bits)  # type: ignore[call-arg]
+            operands[name] = replace(operands[name], format=wider)
+        update(node, common=replace(known, operands=operands))
+    return mg
 
 
 def reloadable_design(mg: MaseGraph, layers: Sequence[str]) -> Design:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata as distributions
 from pathlib import Path
 from typing import Any
@@ -123,18 +123,16 @@ class Facts:
         """The figures of the summary, by what they are."""
         total = self.resources.total
         agreement = self.summary.agreement
-        clock = self.resources.clock
         return {
             "agrees with the float model": str(agreement) if agreement else "not measured",
             "interval, predicted (cycles)": self.summary.interval_cycles,
             "latency, predicted (cycles)": self.summary.latency_cycles,
             "multipliers": sum(node.multipliers for node in self.summary.nodes),
-            "LUT, estimated": round(total.lut),
-            "flip-flops, estimated": total.ff,
-            "DSP, estimated": total.dsp,
-            "block RAM, estimated": total.bram,
+            "LUT, estimated for UltraScale+": round(total.lut),
+            "flip-flops, likewise": total.ff,
+            "DSP, likewise": total.dsp,
+            "block RAM, likewise": total.bram,
             "memory bits": total.memory_bits,
-            "clock, estimated": str(clock).removeprefix("clock ") if clock else "-",
         }
 
 
@@ -162,11 +160,20 @@ def collect(folder: Path, inputs: object = None, *, samples: int | None = None) 
         resources,
         comparison,
         stalled,
-        tuple(warnings(mg)),
+        tuple(replace(note, source=_relative(note.source)) for note in warnings(mg)),
         render_svg(mg),
         _versions(),
         hashlib.sha256((folder / MANIFEST_FILE).read_bytes()).hexdigest()[:16],
     )
+
+
+def _relative(place: str) -> str:
+    """Return a source line with its file's path from the current folder, else its name alone."""
+    file, colon, rest = place.partition(":")
+    path, here = Path(file), Path.cwd()
+    if not path.is_absolute():
+        return place
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}{colon}{rest}"
 
 
 def _fitting(summary: DesignSummary, most: int) -> int:
@@ -198,7 +205,7 @@ def _layers(
             Layer(
                 node.name,
                 operator_label(node),
-                location(node) if node.op == "call_function" else "",
+                _relative(location(node)) if node.op == "call_function" else "",
                 shape_label(spec),
                 str(spec.format) if spec.format else spec.dtype,
                 parallelism_label(spec),

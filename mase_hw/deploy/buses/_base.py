@@ -24,6 +24,7 @@ class BusKind(ABC):
         widths: bits of a word that can be asked for.
         width_bits: where none is; None for one word a beat.
         has_clock: whether the design can have another clock than the bus.
+        has_streams: whether its ports are AXI4-Stream.
         in_memory: whether inputs and results lie in a memory.
     """
 
@@ -35,6 +36,7 @@ class BusKind(ABC):
     widths: ClassVar[tuple[int, ...]] = WIDTHS
     width_bits: ClassVar[int | None] = None
     has_clock: ClassVar[bool] = True
+    has_streams: ClassVar[bool] = False
     in_memory: ClassVar[bool] = False
 
     @classmethod

@@ -14,6 +14,7 @@ class AxiStream(BusKind):
     template = "axi_stream.sv.j2"
     registers = "mase_control"
     address_bits = 6
+    has_streams = True
 
     @classmethod
     def check_design(cls, summary: DesignSummary) -> None:
