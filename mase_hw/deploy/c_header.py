@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from mase_hw._resources import template_environment
+from mase_hw.deploy.driver import registers as at
 from mase_hw.deploy.packets import Codes, Packet
 from mase_hw.errors import EmissionError
 
@@ -23,7 +24,9 @@ def render_header(bus: object, name: str) -> str:
     """
     environment = template_environment()
     environment.filters["c_port"] = c_port
-    return environment.get_template("driver.h.j2").render(bus=bus, name=name)
+    return environment.get_template("driver.h.j2").render(
+        bus=bus, name=name, at={key: getattr(at, key) for key in dir(at) if key.isupper()}
+    )
 
 
 def c_port(packet: Packet) -> dict[str, object]:

@@ -78,12 +78,14 @@ class Finder:
 
     Args:
         project: the emitted folder.
+        top: the module to elaborate.
+        listing: its sources, packages first.
 
     Raises:
         ToolError: when pyslang is missing.
     """
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, top: str = "top", listing: str = "files.f") -> None:
         try:
             import pyslang
         except ImportError as error:
@@ -92,10 +94,10 @@ class Finder:
             ) from error
         self._ast, self._project = pyslang.ast, project.resolve()
         options = pyslang.ast.CompilationOptions()
-        options.topModules = {"top"}
+        options.topModules = {top}
         self._compilation = pyslang.ast.Compilation(pyslang.Bag([options]))
         self._texts: dict[str, bytes] = {}
-        for name in sources(project):
+        for name in sources(project, listing):
             path = str(project / name)
             self._texts[name] = (project / name).read_bytes()
             self._compilation.addSyntaxTree(pyslang.syntax.SyntaxTree.fromFile(path))
@@ -348,9 +350,9 @@ def _declared(symbol: Syntax) -> str:
     return " ".join(str(syntax).split()) if syntax is not None else str(symbol.type)
 
 
-def sources(project: Path) -> list[str]:
+def sources(project: Path, listing: str = "files.f") -> list[str]:
     """Return the sources of a project, packages first."""
-    lines = [line.strip() for line in (project / "files.f").read_text().splitlines()]
+    lines = [line.strip() for line in (project / listing).read_text().splitlines()]
     return [line for line in lines if line.endswith(".sv")]
 
 

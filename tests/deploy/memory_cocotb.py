@@ -1,10 +1,12 @@
 """Runs inferences whose inputs and results lie in a memory, inside the simulator."""
 
+import ctypes
 import json
+import os
 import random
 import sys
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import cocotb
 import numpy as np
@@ -28,6 +30,8 @@ BAD_MEMORY, BAD_START = 1 << 25, 1 << 27
 SIZE, RESULT = 1 << 16, 0x8000
 # Inferences of a batch that is disturbed.
 FEW = 4
+READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
+WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
 
 
 class Bench:
@@ -258,6 +262,59 @@ async def the_driver_in_python(dut: Any) -> None:
             raise AssertionError("an error of the memory was not told")
     await bridge(model.reset)()
     np.testing.assert_array_equal(await bridge(model.__call__)(inputs[:2]), expected[:2])
+
+
+class Device(ctypes.Structure):
+    """`mase_registers` of the C header."""
+
+    _fields_: ClassVar = [("read", READ), ("write", WRITE), ("context", ctypes.c_void_p)]
+
+
+@cocotb.test()
+async def the_driver_in_c(dut: Any) -> None:
+    """The C header starts, waits, and names what goes wrong, and where."""
+    bench, inputs, expected = await started(dut)
+    registers, _ = bridged(bench)
+    library = ctypes.CDLL(os.environ["BUS_LIBRARY"])
+    library.take_errors.restype = ctypes.c_char_p
+    library.pack.restype = ctypes.c_size_t
+    device = ctypes.byref(
+        Device(READ(lambda _, at: registers.read(at)), WRITE(lambda _, *pair: registers.write(*pair)))
+    )
+    first = ctypes.c_uint32()
+    strides = [library.strides(end) for end in (0, 1)]
+    packet = (ctypes.c_uint8 * strides[0])()
+    for number, codes in enumerate(inputs):
+        values = (ctypes.c_int64 * codes.size)(*codes.flatten().tolist())
+        assert library.pack(values, packet) == 0
+        bench.ram.write(number * strides[0], bytes(packet))
+
+    async def call(name: str, *arguments: Any) -> Any:
+        return await bridge(lambda: getattr(library, name)(device, *arguments))()
+
+    def batch(count: int) -> int:
+        result = ctypes.c_uint64(RESULT)
+        if library.start(device, ctypes.c_uint64(0), result, count) != 0:
+            return -1
+        return int(library.finish(device, 100_000))
+
+    assert await call("identify") == 0
+    assert await bridge(batch)(len(inputs)) == 0
+    codes = (ctypes.c_int64 * expected[0].size)()
+    for number, wanted in enumerate(expected):
+        library.unpack(bench.ram.read(RESULT + number * strides[1], strides[1]), codes)
+        assert list(codes) == wanted.flatten().tolist()
+    before = await bench.read(at.INFERENCES_OUT)
+    answer_with(bench.ram.read_if.r_channel, "rresp", ANSWERS[1], 2 * bench.source.words)
+    assert await bridge(batch)(len(inputs)) == 4
+    taken = await call("take_errors", ctypes.byref(first))
+    assert (taken, first.value) == (b"bad_memory", before + 2)
+    await bench.write(at.COUNT, len(inputs))
+    await bench.write(at.CONTROL, at.CONTROL_START)
+    assert await bridge(batch)(1) == -1
+    assert await call("take_errors", ctypes.byref(first)) == b"bad_start"
+    assert await call("reset") == 0
+    assert await bridge(batch)(1) == 0
 
 
 def bridged(bench: Bench) -> tuple[Any, Any]:

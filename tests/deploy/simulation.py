@@ -14,6 +14,7 @@ from cocotb_tools.check_results import get_results
 
 from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS
 from mase_hw.sim.build import SOURCE_GROUPS
+from mase_hw.sim.checks import FLAGS as CHECKS
 from mase_hw.sim.compiling import NO_WARNINGS, SLOW_FLAGS, compile_source, defines, run_tool
 from mase_hw.sim.runtime import headers_ahead, runtime_includes, runtime_objects
 from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
@@ -32,22 +33,21 @@ def build(project: Path, module: str, files: Path, folder: Path, *options: str) 
         files,
         folder,
         find_cocotb() / "lib" / "verilator" / "verilator.cpp",
-        ("--vpi", "--public-flat-rw", "--timescale", "1ns/1ps", *options),
+        ("--vpi", "--public-flat-rw", "--timescale", "1ns/1ps", *CHECKS, *options),
         (f"-L{libraries}", f"-Wl,-rpath,{libraries}", "-lcocotbvpi_verilator"),
     )
 
 
-def build_pins(project: Path, folder: Path) -> Path:
+def build_pins(project: Path, folder: Path, clocks: int = CLOCKS_PER_BIT) -> Path:
     """Return the program of the emitted driver that is a design at its serial pins."""
-    clocks = f"-GCLOCKS_PER_BIT={CLOCKS_PER_BIT}"
     return _built(
         project,
         "top_uart",
         project / "bus" / "files.f",
         folder,
         project / "driver" / "pins.cpp",
-        (clocks, f"-GTIMEOUT_BITS={TIMEOUT_BITS}"),
-        defined=(f"-DCLOCKS_PER_BIT={CLOCKS_PER_BIT}",),
+        (f"-GCLOCKS_PER_BIT={clocks}", f"-GTIMEOUT_BITS={TIMEOUT_BITS}", *CHECKS),
+        defined=(f"-DCLOCKS_PER_BIT={clocks}",),
     )
 
 
@@ -86,6 +86,17 @@ def _built(
     target = folder / module
     tail = [*map(str, objects), *libraries, "-pthread"]
     run_tool([compiler.command, "-o", str(target), *tail], "linking")
+    return target
+
+
+def compiled(source: str, project: Path, folder: Path, *options: str) -> Path:
+    """Return what a C99 program makes of a project's header; a warning is an error."""
+    path, target = folder / "program.c", folder / "program"
+    path.write_text(source)
+    strict = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Wsign-conversion", "-Werror")
+    compiler = find_compiler().command.replace("g++", "gcc")
+    command = [compiler, *strict, *options, "-x", "c", f"-I{project / 'driver'}", str(path)]
+    run_tool([*command, "-o", str(target)], "compiling")
     return target
 
 

@@ -8,7 +8,7 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.errors import ConfigError
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import build, run_cocotb, save_vectors
+from tests.deploy.simulation import build, compiled, run_cocotb, save_vectors
 
 CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
     "perceptron-32": ("perceptron", BusOptions("axi-memory", 32), {}),
@@ -18,27 +18,58 @@ CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
         {"parallelism": 2},
     ),
 }
+# Cycles of a batch in which a reset or a start comes, of each: 0 for every one.
+MOMENTS = {"quick": 12, "full": 0}
+# What a program makes of the C header.
+LIBRARY = """
+#include "mase_driver.h"
+int identify(const mase_registers *device) { return mase_identify(device); }
+int reset(const mase_registers *device) { return mase_reset(device, 1000); }
+int start(const mase_registers *device, uint64_t input, uint64_t output, uint32_t count) {
+  return mase_start(device, input, output, count);
+}
+int finish(const mase_registers *device, uint32_t tries) { return mase_finish(device, tries); }
+const char *take_errors(const mase_registers *device, uint32_t *first_wrong) {
+  return mase_error_name(mase_take_errors(device, first_wrong));
+}
+size_t pack(const int64_t *codes, uint8_t *packet) {
+  return mase_pack(&mase_data_in_0, codes, packet);
+}
+void unpack(const uint8_t *packet, int64_t *codes) { mase_unpack(&mase_data_out_0, packet, codes); }
+uint32_t strides(int is_output) { return is_output ? MASE_OUTPUT_STRIDE : MASE_INPUT_STRIDE; }
+"""
+
+
+def simulate(name: str, folder: Path, moments: int) -> None:
+    pytest.importorskip("cocotbext.axi")
+    design, bus, options = CASES[name]
+    project = emit(design, folder / "net", bus, **options).folder
+    work = folder / "build"
+    work.mkdir()
+    executable = build(project, "top_memory", project / "bus" / "files.f", work)
+    library = compiled(LIBRARY, project, folder, "-shared", "-fPIC")
+    environment = {
+        "BUS_VECTORS": str(save_vectors(folder / "vectors.npz", *vectors(project, 20))),
+        "BUS_MOMENTS": str(moments),
+        "BUS_LIBRARY": str(library),
+    }
+    assert run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment) == 5
+
+
+def test_batches_end_whatever_disturbs_them(tmp_path: Path) -> None:
+    simulate("perceptron-32", tmp_path, MOMENTS["quick"])
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.full
-def test_results_come_into_the_memory(name: str, tmp_path: Path) -> None:
-    pytest.importorskip("cocotbext.axi")
-    design, bus, options = CASES[name]
-    project = emit(design, tmp_path / "net", bus, **options).folder
-    work = tmp_path / "build"
-    work.mkdir()
-    executable = build(project, "top_memory", project / "bus" / "files.f", work)
-    environment = {
-        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
-    }
-    assert run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment) == 3
+def test_batches_end_in_every_cycle(name: str, tmp_path: Path) -> None:
+    simulate(name, tmp_path, MOMENTS["full"])
 
 
 def test_several_streams_have_no_place_in_a_memory(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="this one has 2 and 2: take --bus axi-stream"):
         emit("pair", tmp_path / "net", BusOptions("axi-memory"), parallelism=3)
-    with pytest.raises(ConfigError, match="no words of 8 bits"):
+    with pytest.raises(ConfigError, match="no words of 8 bits; allowed: 32, 64"):
         BusOptions("axi-memory", 8)
 
 
@@ -54,4 +85,5 @@ def test_weights_outside_come_through_the_bus(own_clock: bool, tmp_path: Path) -
     environment = {
         "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
     }
-    assert run_cocotb(executable, project, "tests.deploy.external_cocotb", environment) == 2
+    environment["BUS_MOMENTS"] = "40"
+    assert run_cocotb(executable, project, "tests.deploy.external_cocotb", environment) == 3

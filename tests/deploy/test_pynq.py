@@ -1,5 +1,7 @@
 """The driver of a Zynq board, with DMAs and registers that behave as PYNQ's do."""
 
+import json
+import struct
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,28 +12,40 @@ import pytest
 
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.driver import DriverError, Model, TimedOutError
+from mase_hw.deploy.driver import registers as at
+from mase_hw.deploy.driver.control import Control, error_names
+from mase_hw.deploy.driver.memory_device import MemoryDevice
 from mase_hw.deploy.driver.pynq_device import PynqDevice
 from tests.deploy.designs import emit, vectors
 
 
 class Buffer(np.ndarray):
-    """A buffer that a DMA sees."""
+    """A buffer that a DMA sees once it was flushed, and a program once it was invalidated."""
+
+    held: bytes = b""
+    is_free = False
 
     def flush(self) -> None:
-        """Do nothing."""
+        self.held = self.tobytes()
 
     def invalidate(self) -> None:
-        """Do nothing."""
+        self[:] = np.frombuffer(self.held, np.uint8).reshape(self.shape)
 
     def freebuffer(self) -> None:
-        """Do nothing."""
+        assert not self.is_free
+        self.is_free = True
 
 
 class Registers:
-    """Registers of a design."""
+    """Registers of a design with two inputs and two outputs, or of another."""
 
-    def __init__(self, design: int) -> None:
-        self.held = {0x00: 0x4D415345, 0x08: design & 0xFFFFFFFF, 0x0C: design >> 32}
+    def __init__(self, design: int = 0, ports: int = 0x202) -> None:
+        self.held = {
+            at.MAGIC: at.MAGIC_WORD,
+            at.HASH_LOW: design & 0xFFFFFFFF,
+            at.HASH_HIGH: design >> 32,
+            at.PORTS: ports,
+        }
         self.written: list[tuple[int, int]] = []
 
     def read(self, address: int) -> int:
@@ -39,66 +53,239 @@ class Registers:
 
     def write(self, address: int, value: int) -> None:
         self.written.append((address, value))
+        self.held[address] = self.held.get(address, 0) & ~value if address == at.ERROR else value
+
+
+class Board:
+    """A design behind DMAs, one a stream; each moves a packet of as many inferences as asked for."""
+
+    def __init__(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        design = json.loads((project / "design.json").read_text())
+        self.registers = Registers(int(design["bus"]["hash"], 16))
+        self.inputs, self.expected = vectors(project, 9)
+        self.buffers: list[Buffer] = []
+        monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(allocate=self.allocate))
+        model = Model(Control(self.registers), project)  # type: ignore[arg-type]
+        self.rows = [
+            port.words_of(port.pack(codes))
+            for ports, arrays in ((model.inputs, self.inputs), (model.outputs, self.expected))
+            for port, codes in zip(ports, arrays, strict=True)
+        ]
+        self.sent: list[list[int]] = [[], []]
+        self.waiting: dict[int, Buffer] = {}
+        self.dmas = [
+            SimpleNamespace(sendchannel=Channel(self.send, n), recvchannel=Channel(self.receive, n))
+            for n in (0, 1)
+        ]
+        self.overlay = SimpleNamespace(
+            top_axis_0=self.registers, axi_dma_0=self.dmas[0], axi_dma_1=self.dmas[1]
+        )
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Buffer:
+        self.buffers.append(np.full(shape, 0xEE, dtype).view(Buffer))
+        return self.buffers[-1]
+
+    def receive(self, number: int, buffer: Buffer) -> None:
+        self.waiting[number] = buffer
+
+    def send(self, number: int, buffer: Buffer) -> None:
+        start, count = sum(self.sent[number]), self.registers.held[at.BATCH]
+        assert buffer.held == self.rows[number][start : start + count].tobytes()
+        self.sent[number].append(count)
+        if self.sent[0] == self.sent[1]:
+            for output, made in self.waiting.items():
+                made.held = self.rows[2 + output][start : start + count].tobytes()
+            self.waiting.clear()
 
 
 class Channel:
     """One direction of a DMA."""
 
-    def __init__(self, act: Any) -> None:
-        self.act, self.idle = act, True
+    def __init__(self, act: Any, number: int) -> None:
+        self.act, self.number, self.idle = act, number, True
 
-    def transfer(self, buffer: np.ndarray) -> None:
-        self.act(buffer)
+    def transfer(self, buffer: Buffer) -> None:
+        self.act(self.number, buffer)
 
 
 @pytest.fixture
-def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    def allocate(shape: tuple[int, ...], dtype: Any) -> Buffer:
-        return np.zeros(shape, dtype).view(Buffer)
-
-    monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(allocate=allocate))
-    import json
-
-    project = emit("perceptron", tmp_path / "net", BusOptions("axi-stream", 32)).folder
-    (inputs,), (expected,) = vectors(project, 5)
-    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
-    registers, sent, waiting = Registers(design), [], []
-    overlay = SimpleNamespace(top_axis_0=registers)
-    model = Model(
-        SimpleNamespace(identify=lambda: design),
-        project,  # type: ignore[arg-type]
-    )
-
-    def send(buffer: np.ndarray) -> None:
-        number = len(sent)
-        sent.append(bytes(buffer))
-        waiting.pop()[:] = model.outputs[0].pack(expected[number : number + 1])[0]
-
-    overlay.axi_dma_0 = SimpleNamespace(
-        sendchannel=Channel(send), recvchannel=Channel(waiting.append)
-    )
-    return project, overlay, registers, sent, inputs, expected
+def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Board, Path]:
+    bus = BusOptions("axi-stream", 16)
+    project = emit("pair", tmp_path / "net", bus, parallelism=3).folder
+    return Board(project, monkeypatch), project
 
 
-def test_packets_go_through_dmas(parts: Any) -> None:
-    project, overlay, registers, sent, inputs, expected = parts
-    model = Model(PynqDevice(overlay), project)
-    np.testing.assert_array_equal(model(inputs), expected)
-    assert b"".join(sent) == model.inputs[0].pack(inputs).tobytes()
+DMAS = ("axi_dma_0", "axi_dma_1")
+
+
+@pytest.mark.parametrize(("most_bytes", "transfers"), [(1 << 14, [9]), (30, [5, 4]), (1, [1] * 9)])
+def test_batches_go_in_one_transfer(
+    board: tuple[Board, Path], most_bytes: int, transfers: list[int]
+) -> None:
+    parts, project = board
+    model = Model(PynqDevice(parts.overlay, dmas=DMAS, most_bytes=most_bytes), project)
+    for found, wanted in zip(model(*parts.inputs), parts.expected, strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    assert parts.sent == [transfers, transfers]
+    assert all(buffer.is_free for buffer in parts.buffers)
     model.reset()
-    assert registers.written == [(0x14, 1), (0x1C, 0xFFFFFFFF)]
+    assert parts.registers.written[-2:] == [(at.CONTROL, 1), (at.ERROR, 0xFFFFFFFF)]
 
 
-def test_errors_and_silence_are_told(parts: Any) -> None:
-    project, overlay, registers, _, inputs, _ = parts
-    model = Model(PynqDevice(overlay, timeout_s=0.01), project)
-    registers.held |= {0x1C: 1, 0x2C: 3}
-    with pytest.raises(DriverError, match="the errors 0x1 from inference 3 on"):
-        model(inputs[:1])
-    registers.held[0x1C] = 0
-    overlay.axi_dma_0.recvchannel.idle = False
+@pytest.mark.parametrize("dmas", [(), ("axi_dma_0",)])
+def test_fewer_dmas_than_streams_are_refused(
+    board: tuple[Board, Path], dmas: tuple[str, ...]
+) -> None:
+    parts, _ = board
+    with pytest.raises(DriverError, match=f"has 2 inputs, and .* serves {len(dmas)}: name a DMA"):
+        PynqDevice(parts.overlay, dmas=dmas)
+    del parts.dmas[1].recvchannel
+    with pytest.raises(DriverError, match="has 2 outputs, and .* serves 1"):
+        PynqDevice(parts.overlay, dmas=DMAS)
+
+
+def test_errors_and_silence_are_told(board: tuple[Board, Path]) -> None:
+    parts, project = board
+    model = Model(PynqDevice(parts.overlay, dmas=DMAS, timeout_s=0.01), project)
+    few = [item[:1] for item in parts.inputs]
+    parts.registers.held |= {at.ERROR: 0x01000102, at.FIRST_WRONG: 3}
+    told = "short_packet of input 1, long_packet of input 0, bad_weights; results are wrong from 3"
+    with pytest.raises(DriverError, match=told):
+        model(*few)
+    assert parts.registers.held[at.ERROR] == 0
+    parts.dmas[1].recvchannel.idle = False
+    parts.sent = [[], []]
     with pytest.raises(TimedOutError, match=r"did not end within 0\.01 s; STATUS is 0x0"):
-        model(inputs[:1])
-    registers.held[0] = 0
+        model(*few)
+    assert all(buffer.is_free for buffer in parts.buffers)
+    parts.registers.held[at.STATUS] = at.STATUS_BUSY
+    with pytest.raises(TimedOutError, match="were not taken after a reset within"):
+        model.reset()
+    parts.registers.held[at.MAGIC] = 0
     with pytest.raises(DriverError, match="no design is at these registers"):
-        Model(PynqDevice(overlay), project)
+        PynqDevice(parts.overlay, dmas=DMAS)
+
+
+def test_each_bit_of_error_has_a_name() -> None:
+    assert error_names(0) == []
+    assert error_names(1 << 7) == ["short_packet of input 7"]
+    assert error_names(0x1F000000) == [*at.ERRORS][3:]
+
+
+class Loader(Registers):
+    """Registers that take an image: what becomes of it is asked of the test."""
+
+    def __init__(self, busy: int = 0, refused: bool = False, whole: bool = True) -> None:
+        super().__init__()
+        self.words: list[int] = []
+        self.busy, self.refused, self.whole = busy, refused, whole
+        self.held[at.ERROR] = 1 << 24
+
+    def read(self, address: int) -> int:
+        if address == at.STATUS and not self.words:
+            self.busy -= 1
+            return 0 if self.busy >= 0 else at.STATUS_LOADING
+        if address == at.STATUS:
+            return at.STATUS_WEIGHTS_WHOLE * self.whole
+        return super().read(address)
+
+    def write(self, address: int, value: int) -> None:
+        super().write(address, value)
+        if address == at.WEIGHTS:
+            self.words.append(value)
+            self.held[at.ERROR] = self.refused << 24
+
+
+IMAGE = struct.pack("<5I", 1, 2, 3, 0x89ABCDEF, 5)
+
+
+def test_an_image_is_loaded_word_by_word() -> None:
+    registers = Loader(busy=3)
+    Control(registers).load(IMAGE)
+    assert registers.words == [1, 2, 3, 0x89ABCDEF, 5]
+    assert registers.written[:2] == [(at.ERROR, 1 << 24), (at.CONTROL, at.CONTROL_LOAD)]
+    assert registers.busy == -1
+
+
+@pytest.mark.parametrize(
+    ("registers", "image", "told"),
+    [
+        (Loader(refused=True), IMAGE, "was refused; the weights of the design are as before"),
+        (Loader(refused=True, whole=False), IMAGE, "are damaged: load an image that is whole"),
+        (Loader(whole=False), IMAGE, "are damaged"),
+        (Loader(), IMAGE[:-1], "has whole words; this one has 19 bytes"),
+        (Loader(), IMAGE[:12], "this one has 12 bytes"),
+    ],
+)
+def test_a_refused_image_is_told(registers: Loader, image: bytes, told: str) -> None:
+    with pytest.raises(DriverError, match=told):
+        Control(registers).load(image)
+    assert bool(registers.words) == (image == IMAGE)
+
+
+def test_an_image_that_is_half_taken_is_told() -> None:
+    registers = Loader()
+    registers.read = lambda address: at.STATUS_LOADING | at.STATUS_WEIGHTS_WHOLE  # type: ignore
+    with pytest.raises(DriverError, match="was refused"):
+        Control(registers).load(IMAGE)
+
+
+def test_inferences_that_stay_inside_are_told() -> None:
+    with pytest.raises(TimedOutError, match=r"were still in the design within 0\.01 s"):
+        Control(Loader(busy=10**9), timeout_s=0.01).load(IMAGE)
+
+
+class Memory(Registers):
+    """Registers of a design with a memory: each inference's result is its packet, inverted."""
+
+    def __init__(self, design: int) -> None:
+        super().__init__(design, 0x40101)
+        self.space = {}
+        self.error = self.is_reset = self.is_busy = 0
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Buffer:
+        made = np.full(shape, 0xEE, dtype).view(Buffer)
+        made.device_address = 0x7_0000_0000 + 0x1000 * len(self.space)
+        self.space[made.device_address] = made
+        return made
+
+    def address(self, low: int) -> int:
+        return self.held[low + 4] << 32 | self.held[low]
+
+    def write(self, address: int, value: int) -> None:
+        super().write(address, value)
+        if address == at.CONTROL and value == at.CONTROL_START:
+            self.held[at.STATUS] = at.STATUS_BUSY if self.is_busy else at.STATUS_DONE
+            source, result = (self.space[self.address(low)] for low in (at.INPUT_LOW, at.OUTPUT_LOW))
+            assert self.held[at.COUNT] == len(source) == len(result)
+            width = result.shape[1]
+            taken = np.frombuffer(source.held, np.uint8).reshape(source.shape)[:, :width]
+            result.held = np.pad(~taken, ((0, 0), (0, width - taken.shape[1]))).tobytes()
+            self.held[at.ERROR] = self.error
+            if self.is_reset:
+                self.held[at.STATUS] = 0
+
+
+def test_a_memory_holds_whole_batches(tmp_path: Path) -> None:
+    project = emit("perceptron", tmp_path / "net", BusOptions("axi-memory", 32)).folder
+    held = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    registers = Memory(held)
+    model = Model(MemoryDevice(registers, registers.allocate, timeout_s=0.01), project)
+    (codes,), _ = vectors(project, 5)
+    np.testing.assert_array_equal(model(codes), ~codes[:, :3])
+    source, result = registers.space.values()
+    assert (source.shape, result.shape) == ((5, 8), (5, 4))
+    for error, told in (
+        (1 << 25, "reports bad_memory; results are wrong from 0"),
+        (1 << 27, "reports bad_start"),
+    ):
+        registers.error = error
+        with pytest.raises(DriverError, match=told):
+            model(codes)
+    registers.error, registers.is_reset = 0, 1
+    with pytest.raises(DriverError, match="was ended by a reset"):
+        model(codes)
+    registers.is_reset, registers.is_busy = 0, 1
+    with pytest.raises(TimedOutError, match=r"the batch did not end within 0\.01 s; STATUS is 0x1"):
+        model(codes)
+    assert all(buffer.is_free for buffer in registers.space.values())

@@ -1,6 +1,8 @@
 """A design at its serial pins: host driver, line, design, line, host driver."""
 
 import json
+import os
+import random
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +11,7 @@ import numpy as np
 import pytest
 
 from mase_hw.deploy.bus import BusOptions
-from mase_hw.deploy.driver import Model, WrongDesignError, frames
+from mase_hw.deploy.driver import DriverError, Model, WrongDesignError, frames
 from mase_hw.deploy.driver.serial_device import SerialDevice
 from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS, SimulatedLine
 from tests.deploy.designs import emit, vectors
@@ -20,12 +22,21 @@ Line = tuple[SimulatedLine, Path]
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # One that is mutated, see tests/bench/bus_mutants.py.
+    if folder := os.environ.get("BUS_UART"):
+        return Path(folder)
     return emit("perceptron", tmp_path_factory.mktemp("net") / "net", BusOptions("uart")).folder
 
 
 @pytest.fixture(scope="module")
 def program(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build_pins(project, tmp_path_factory.mktemp("build"))
+    return pins(project, tmp_path_factory.mktemp("build"), CLOCKS_PER_BIT)
+
+
+def pins(project: Path, folder: Path, clocks: int) -> Path:
+    """Return a design at its serial pins; that of a mutated one was built before."""
+    built = project.with_name(f"pins_{clocks}") / "top_uart"
+    return built if built.is_file() else build_pins(project, folder, clocks)
 
 
 @pytest.fixture
@@ -53,6 +64,11 @@ def driven(data: bytes) -> bytes:
 def raw(bits: int) -> bytes:
     """Return the record of ten bits as they stand."""
     return b"R" + struct.pack("<H", bits)
+
+
+def raw_level(level: int) -> bytes:
+    """Return the record of one level, as long as a bit is."""
+    return b"L" + bytes([level])
 
 
 def idle(bits: int) -> bytes:
@@ -145,6 +161,163 @@ def test_a_second_frame_before_the_answer_is_told(line: SimulatedLine, project: 
     end = frames.HEADER.size + frames.answer_length(found[: frames.HEADER.size])
     assert frames.read_answer(found[:end]).status == frames.WELL
     assert frames.read_answer(found[end:]).status == 8
+
+
+# Cycles of a bit for which a rate can be 3 % off, and a bit be sampled beside its middle.
+FINE = 32
+
+
+@pytest.fixture(scope="module")
+def fine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return pins(project, tmp_path_factory.mktemp("fine"), FINE)
+
+
+def rate(clocks: int) -> bytes:
+    """Return the record that sets the cycles of a bit."""
+    return b"C" + struct.pack("<H", clocks)
+
+
+@pytest.mark.parametrize("clocks", [FINE - 1, FINE + 1])
+def test_a_rate_off_by_3_percent_is_understood(fine: Path, project: Path, clocks: int) -> None:
+    (inputs,), (expected,) = vectors(project, 4)
+    with SimulatedLine(fine, project) as line:
+        model = Model(SerialDevice(line, timeout_s=0.1), project)
+        for codes, wanted in zip(inputs, expected, strict=True):
+            packet = model.inputs[0].pack(codes[None]).tobytes()
+            right = frames.request(frames.RUN, 9, model.hash, packet)
+            answer = ask(line, rate(clocks) + driven(right) + rate(FINE))
+            assert (answer.status, answer.sequence) == (frames.WELL, 9)
+            found = model.outputs[0].unpack(np.frombuffer(answer.payload, np.uint8)[None])
+            np.testing.assert_array_equal(found, wanted[None])
+
+
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_a_bit_is_looked_at_in_its_middle(fine: Path, project: Path, share: float) -> None:
+    """What lies in the first or last third of each bit is not read."""
+    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    frame = frames.request(frames.IDENTIFY, 5, design)
+    edge = round(FINE * share)
+    with SimulatedLine(fine, project) as line:
+        records = b""
+        for item in frame:
+            bits = [0, *(item >> n & 1 for n in range(8)), 1]
+            for n, bit in enumerate(bits):
+                # The start bit is found by its edge, and ten levels are driven at a time.
+                other = bit if n == 0 else 1 - bit
+                first, last = (other, bit) if share < 0.5 else (bit, other)
+                if n == 9:
+                    first = last = 1
+                records += rate(edge) + raw_level(first) + rate(FINE - edge) + raw_level(last)
+        answer = ask(line, records + rate(FINE))
+    assert (answer.status, answer.sequence) == (frames.WELL, 5)
+
+
+def test_random_faults_are_told_and_forgotten(line: SimulatedLine, project: Path) -> None:
+    """Whatever is sent, there is one answer, no result of what is damaged, and the next is right."""
+    chance = random.Random(int(os.environ.get("BUS_SEED", "0")))
+    (inputs,), (expected,) = vectors(project, 4)
+    model = Model(SerialDevice(line, timeout_s=0.1), project)
+    packets = [item.tobytes() for item in model.inputs[0].pack(inputs)]
+    for turn in range(int(os.environ.get("BUS_TURNS", "40"))):
+        number = chance.randrange(len(packets))
+        right = frames.request(frames.RUN, turn % 256, model.hash, packets[number])
+        wrong = right
+        for _ in range(chance.choice((1, 2))):
+            place = chance.randrange(len(wrong))
+            wrong = chance.choice(
+                (
+                    damaged(wrong, place, chance.randrange(8)),
+                    wrong[:place] + wrong[place + 1 :],
+                    wrong[:place] + bytes([chance.randrange(256)]) + wrong[place:],
+                    wrong[:place],
+                )
+            ) or right[:1]
+        records = driven(wrong)
+        if chance.random() < 0.3:
+            place = chance.randrange(1, len(wrong)) if len(wrong) > 1 else 0
+            records = driven(wrong[:place]) + idle(2 * TIMEOUT_BITS) + driven(wrong[place:])
+        line.reset_input_buffer()
+        line.records(records)
+        answers = split(line.read(1 << 16))
+        assert answers, (turn, wrong.hex())
+        if wrong != right:
+            assert all(item.status != frames.WELL for item in answers[:1]), (turn, wrong.hex())
+        assert all((item.status == frames.WELL) == bool(item.payload) for item in answers)
+        good = ask(line, driven(right))
+        assert (good.status, good.sequence) == (frames.WELL, turn % 256), (turn, wrong.hex())
+        found = model.outputs[0].unpack(np.frombuffer(good.payload, np.uint8)[None])
+        np.testing.assert_array_equal(found, expected[number : number + 1])
+
+
+def split(data: bytes) -> list[frames.Answer]:
+    """Return the answers that follow one another, whole ones."""
+    found = []
+    while data:
+        end = frames.HEADER.size + frames.answer_length(data[: frames.HEADER.size])
+        found.append(frames.read_answer(data[:end]))
+        data = data[end:]
+    return found
+
+
+class Answers:
+    """A line whose other end answers each frame with what a test says."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers, self.waiting, self.sent = [*answers], b"", []
+
+    def write(self, data: bytes) -> None:
+        self.sent.append(data)
+        self.waiting = self.answers.pop(0) if self.answers else b""
+
+    def read(self, size: int) -> bytes:
+        taken, self.waiting = self.waiting[:size], self.waiting[size:]
+        return taken
+
+    def reset_input_buffer(self) -> None:
+        self.waiting = b""
+
+
+def answer_of(design: int, sequence: int, payload: bytes = b"", status: int = 0) -> bytes:
+    return resummed(
+        frames.HEADER.pack(b"mh", status, sequence, design, len(payload)) + payload + bytes(4)
+    )
+
+
+def test_an_answer_of_another_design_is_refused(project: Path) -> None:
+    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    for status in (frames.WELL, 5, frames.WRONG_HASH):
+        line = Answers(answer_of(design, 1), answer_of(design ^ 1 << 40, 2, bytes(3), status))
+        model = Model(SerialDevice(line, timeout_s=0.01), project)
+        with pytest.raises(WrongDesignError, match=f"holds the design {design ^ 1 << 40:016x}"):
+            model(np.zeros((1, 6), int))
+        assert len(line.sent) == 2
+
+
+def test_an_answer_is_asked_for_again(project: Path) -> None:
+    """An answer that is damaged, late, of an earlier frame, or an error is asked for thrice."""
+    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    good = answer_of(design, 4, bytes([1, 2, 3]))
+    wrong = {
+        "wrong checksum": damaged(answer_of(design, 2, bytes(3)), 17),
+        "began with|begins with": b"mm" + bytes(18),
+        "0 of 16 bytes": b"",
+        "answered 5: wrong checksum": answer_of(design, 2, status=5),
+        "answered 0": answer_of(design, 1, bytes(3)),
+        "says that it has": frames.HEADER.pack(b"mh", 0, 2, design, 1 << 25),
+    }
+    for told, bad in wrong.items():
+        line = Answers(answer_of(design, 1), bad, bad, good)
+        model = Model(SerialDevice(line, timeout_s=0.005), project)
+        assert model(np.zeros((1, 6), int)).tolist() == [[1, 2, 3]], told
+        line = Answers(answer_of(design, 1), bad, bad, bad)
+        model = Model(SerialDevice(line, timeout_s=0.005), project)
+        with pytest.raises(DriverError, match=told):
+            model(np.zeros((1, 6), int))
+        assert len(line.sent) == 4
+    line = Answers(answer_of(design, 1), answer_of(design, 2, bytes(2)))
+    model = Model(SerialDevice(line, timeout_s=0.005), project)
+    with pytest.raises(DriverError, match="a result has 2 bytes in place of 3"):
+        model(np.zeros((1, 6), int))
 
 
 def test_a_glitch_on_a_silent_line_is_nothing(line: SimulatedLine, project: Path) -> None:

@@ -36,6 +36,31 @@ def outputs(project: Path, weights: Path | None, inputs: torch.Tensor) -> np.nda
     return found.reshape(len(inputs), -1).numpy()
 
 
+def loads(name: str, project: Path, folder: Path) -> dict[str, str]:
+    """Return the environment of tests that load weights: images, and results with each."""
+    model, _ = FACTORIES[name]()
+    shuffled = checkpoint(model, folder / "b.pt", lambda value: value.flip(0) * 0.7)
+    extreme = checkpoint(
+        model, folder / "c.pt", lambda value: torch.full_like(value, value.min())
+    )
+    files = [checkpoint(model, folder / "a.pt", lambda value: value), shuffled, extreme]
+    summary = DesignSummary.load(project)
+    spec = summary.inputs[0].spec
+    generator = torch.Generator().manual_seed(3)
+    inputs = spec.quantized.random_codes((8, *spec.shape), generator)
+    images = []
+    for number, path in enumerate(files):
+        images.append(folder / f"{number}.bin")
+        images[-1].write_bytes(pack_weights(project, path))
+    expected = {f"out{n}": outputs(project, path, inputs) for n, path in enumerate(files)}
+    assert (expected["out0"] != expected["out1"]).any(axis=1).all()
+    np.savez(folder / "vectors.npz", in0=inputs[:, 0].numpy(), **expected)
+    return {
+        "BUS_VECTORS": str(folder / "vectors.npz"),
+        "BUS_IMAGES": ":".join(map(str, images)),
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "options"), [("perceptron", {}), ("convolution", {"parallelism": 2})]
 )
@@ -44,30 +69,10 @@ def test_loaded_weights_are_those_of_another_emission(
 ) -> None:
     pytest.importorskip("cocotbext.axi")
     project = emit(name, tmp_path / "net", BUS, reload=["*"], **options).folder
-    model, _ = FACTORIES[name]()
-    shuffled = checkpoint(model, tmp_path / "b.pt", lambda value: value.flip(0) * 0.7)
-    extreme = checkpoint(
-        model, tmp_path / "c.pt", lambda value: torch.full_like(value, value.min())
-    )
-    files = [checkpoint(model, tmp_path / "a.pt", lambda value: value), shuffled, extreme]
-    summary = DesignSummary.load(project)
-    spec = summary.inputs[0].spec
-    generator = torch.Generator().manual_seed(3)
-    inputs = spec.quantized.random_codes((8, *spec.shape), generator)
-    images = []
-    for number, path in enumerate(files):
-        images.append(tmp_path / f"{number}.bin")
-        images[-1].write_bytes(pack_weights(project, path))
-    expected = {f"out{n}": outputs(project, path, inputs) for n, path in enumerate(files)}
-    assert (expected["out0"] != expected["out1"]).any(axis=1).all()
-    np.savez(tmp_path / "vectors.npz", in0=inputs[:, 0].numpy(), **expected)
+    environment = loads(name, project, tmp_path)
     work = tmp_path / "build"
     work.mkdir()
     executable = build(project, "top_axis", project / "bus" / "files.f", work)
-    environment = {
-        "BUS_VECTORS": str(tmp_path / "vectors.npz"),
-        "BUS_IMAGES": ":".join(map(str, images)),
-    }
     assert run_cocotb(executable, project, "tests.deploy.loading_cocotb", environment) == 2
 
 

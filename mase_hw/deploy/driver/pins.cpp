@@ -2,7 +2,7 @@
 // The pins of a design with a serial line, as a program: what it reads on standard input is driven on
 // `rx` bit by bit, and bytes that come on `tx` are written to standard output.
 //
-// Records on standard input: `B` byte; `R` low high, ten bits as they stand, the low one first;
+// Records on standard input: `B` byte; `R` low high, ten bits as they stand, the low one first; `L` level;
 // `I` n, idle for n bits (32 bits, little-endian); `C` n, cycles a bit from here on (16 bits).
 // `W` n: go on until the line was silent for n bits on both sides (32 bits), and say so. Records on
 // standard output: `B` byte; `!` byte, which came without a start or stop bit; `.`, silence.
@@ -105,6 +105,7 @@ int main(int argc, char** argv) {
   for (int kind = std::getchar(); kind != EOF; kind = std::getchar()) {
     if (kind == 'B') pins.drive((number(1) << 1) | 512, 10);
     if (kind == 'R') pins.drive(number(2), 10);
+    if (kind == 'L') pins.drive(number(1), 1);
     if (kind == 'I') pins.idle(number(4));
     if (kind == 'C') pins.clocks(number(2));
     if (kind == 'W') pins.settle(number(4));
