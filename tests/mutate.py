@@ -1,10 +1,10 @@
 """Single mutations of the Python sources: does a test see each?
 
-`python -m tests.mutate [--count 60] [--seed 0] [--seconds 240]`, in the checkout's root. A mutation
-is an operator, a comparison, a condition, a constant, or a statement that is left out, in
-`mase_hw/ops`, `passes`, `formats` or `graph`; messages, types and what runs before tests is left
-alone. Each runs, in a copy of the tree with a cache of its own, the tests that name its module or a
-class of it, then the others of its folder, until one fails. What became of each is printed at once:
+`python -m tests.mutate [--count 60] [--seed 0] [--seconds 240] [--folder deploy/driver]`, in the
+checkout's root. A mutation is an operator, a comparison, a condition, a constant, or a statement
+that is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
+messages, types and what runs before tests is left alone. Each runs, in a copy of the
+tree with a cache of its own, the tests that name its module or a class of it, then the others of its folder, until one fails. What became of each is printed at once:
 `seen` by a test; `LEFT` by all of them; `time`, where the seconds ended before; `void`, where that
 test fails without the mutation too. Those that none saw are printed again at the end.
 """
@@ -169,14 +169,14 @@ class Finder(ast.NodeVisitor):
             self.found.append(Mutation(self._path, node.lineno, start, end, text, was))
 
 
-def sample(count: int, seed: int) -> list[Mutation]:
+def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutation]:
     """Return mutations, as many of each folder, each file as likely as it is long."""
     found: list[Mutation] = []
     chance = random.Random(seed)
-    for folder in FOLDERS:
+    for number, folder in enumerate(folders, 1):
         paths = sorted((ROOT / "mase_hw" / folder).rglob("*.py"))
         every = [path for path in paths for _ in range(path.stat().st_size // 1000)]
-        while len(found) < count * (1 + FOLDERS.index(folder)) // len(FOLDERS):
+        while len(found) < count * number // len(folders):
             given = Finder(chance.choice(every)).found
             item = chance.choice(given) if given else None
             if item is not None and item not in found:
@@ -279,9 +279,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=240)
+    parser.add_argument("--folder", action="append")
     options = parser.parse_args()
-    left = []
-    for item, became, by in results(sample(options.count, options.seed), options.seconds):
+    left, chosen = [], sample(options.count, options.seed, options.folder or FOLDERS)
+    for item, became, by in results(chosen, options.seconds):
         sys.stdout.write(f"{became} {item} {by}\n")
         sys.stdout.flush()
         left += [] if became == "seen" else [f"{became} {item}\n"]

@@ -13,9 +13,7 @@ from mase_hw.deploy import bus
 
 FOLDER = bus.registers_folder()
 SOURCE = FOLDER / "mase_control.rdl"
-MAPS = {
-    kind.registers: kind.in_memory for kind in bus.bus_kinds().values() if kind.registers
-}
+MAPS = {kind.registers: kind.in_memory for kind in bus.bus_kinds().values() if kind.registers}
 DRIVER = FOLDER.parent / "driver" / "registers.py"
 
 

@@ -26,9 +26,7 @@ BUS_FOLDER = "bus"
 @functools.cache
 def bus_kinds() -> Mapping[str, type[BusKind]]:
     """Return the kinds of buses by name: those of this package, and of entry points."""
-    return {
-        kind.name: kind for kind in discover("mase_hw.deploy.buses", BusKind, "mase_hw.buses")
-    }
+    return {kind.name: kind for kind in discover("mase_hw.deploy.buses", BusKind, "mase_hw.buses")}
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,9 @@ def bus_options(
         return BusOptions(name, width_bits, own_clock)
     for option, is_set in (("--bus-width", width_bits is not None), ("--own-clock", own_clock)):
         if is_set:
-            raise ConfigError(f"{option} belongs to bus ports: add --bus {' or '.join(bus_kinds())}")
+            raise ConfigError(
+                f"{option} belongs to bus ports: add --bus {' or '.join(bus_kinds())}"
+            )
     return None
 
 

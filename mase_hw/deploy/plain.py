@@ -55,7 +55,11 @@ class Vectors:
 
 def entry_of(bus: Bus | None) -> Entry:
     """Return where a project begins: at its bus ports, where it has any."""
-    return Entry() if bus is None else Entry(bus.kind.module, "bus/files.f", f"{bus.kind.module}.u_top")
+    return (
+        Entry()
+        if bus is None
+        else Entry(bus.kind.module, "bus/files.f", f"{bus.kind.module}.u_top")
+    )
 
 
 def write_plain(folder: Path, summary: DesignSummary, bus: Bus | None) -> None:

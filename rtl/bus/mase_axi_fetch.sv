@@ -6,7 +6,7 @@
 // Bursts are of BURST words at most and never cross a multiple of so many, hence no 4 KiB; at most
 // OUTSTANDING are on their way. Throughput 1 word per cycle. `bad` is high for a cycle with an error.
 //
-// `abort` forgets what was asked for: words on their way are taken and dropped. `idle` says that none
+// `cancel` forgets what was asked for: words on their way are taken and dropped. `idle` says that none
 // is, and no address on offer; `start` comes then.
 module mase_axi_fetch
   import mase_pkg::*;
@@ -20,7 +20,7 @@ module mase_axi_fetch
 ) (
     input logic clk,
     input logic rst,
-    input logic abort,
+    input logic cancel,
 
     input  logic                     start,
     input  logic [ADDRESS_WIDTH-1:0] address,
@@ -73,7 +73,7 @@ module mase_axi_fetch
       .first(address),
       .count,
       .room,
-      .stop(abort),
+      .stop(cancel),
       .address(m_axi_araddr),
       .length(m_axi_arlen),
       .ends(unused_ends),
@@ -109,17 +109,17 @@ module mase_axi_fetch
   );
 
   assign m_axis_tdata = m_axi_rdata;
-  assign m_axis_tvalid = m_axi_rvalid && !abort;
-  assign m_axi_rready = m_axis_tready || abort;
+  assign m_axis_tvalid = m_axi_rvalid && !cancel;
+  assign m_axi_rready = m_axis_tready || cancel;
   assign takes = m_axi_rvalid && m_axi_rready;
   assign answered = takes && m_axi_rlast;
   assign idle = bursts_idle && !some_out;
   assign m_axis_tlast = word_q == WordWidth'(WORDS - 1);
   assign m_axis_tkeep = m_axis_tlast ? LastKeep : {BUS_BYTES{1'b1}};
-  assign bad = takes && !abort && m_axi_rresp != 2'b00;
+  assign bad = takes && !cancel && m_axi_rresp != 2'b00;
 
   always_ff @(posedge clk) begin
-    if (rst || abort) word_q <= '0;
+    if (rst || cancel) word_q <= '0;
     else if (takes) word_q <= m_axis_tlast ? '0 : word_q + 1'b1;
   end
 

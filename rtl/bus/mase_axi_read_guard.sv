@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps an AXI4 read port right while what asks is reset: an address on offer stays so, and what answers
-// the bursts from before is dropped. `abort` is high while the design is in reset; `idle` says that all
+// the bursts from before is dropped. `cancel` is high while the design is in reset; `idle` says that all
 // bursts were answered. An address is offered the cycle after it came.
 module mase_axi_read_guard #(
     parameter int unsigned WIDTH = 40,
@@ -8,7 +8,7 @@ module mase_axi_read_guard #(
 ) (
     input  logic clk,
     input  logic rst,
-    input  logic abort,
+    input  logic cancel,
     output logic idle,
 
     input  logic [WIDTH-1:0] data_in,
@@ -28,8 +28,8 @@ module mase_axi_read_guard #(
   logic some;
   logic unused_single;
 
-  assign data_in_ready = ready && !abort;
-  assign rvalid = m_axi_rvalid && !abort;
+  assign data_in_ready = ready && !cancel;
+  assign rvalid = m_axi_rvalid && !cancel;
   assign idle = !some;
 
   mase_stream_fifo #(
@@ -39,7 +39,7 @@ module mase_axi_read_guard #(
       .clk,
       .rst,
       .data_in,
-      .data_in_valid(data_in_valid && !abort),
+      .data_in_valid(data_in_valid && !cancel),
       .data_in_ready(ready),
       .data_out,
       .data_out_valid,

@@ -4,7 +4,7 @@
 // in the memory; `start` comes then. `written` is high for a cycle when one is, `bad` for a cycle with an
 // error of it.
 //
-// `abort` forgets what was asked for: bursts whose address was taken or is on offer get words that write
+// `cancel` forgets what was asked for: bursts whose address was taken or is on offer get words that write
 // nothing.
 module mase_axi_store
   import mase_pkg::*;
@@ -17,7 +17,7 @@ module mase_axi_store
 ) (
     input logic clk,
     input logic rst,
-    input logic abort,
+    input logic cancel,
 
     input  logic                     start,
     input  logic [ADDRESS_WIDTH-1:0] address,
@@ -78,7 +78,7 @@ module mase_axi_store
       .first(address),
       .count,
       .room(room && lengths_ready && free),
-      .stop(abort),
+      .stop(cancel),
       .address(m_axi_awaddr),
       .length(m_axi_awlen),
       .ends,
@@ -91,8 +91,8 @@ module mase_axi_store
   assign m_axi_awburst = 2'b01;
   assign issue = m_axi_awvalid && m_axi_awready;
   assign m_axi_bready = 1'b1;
-  assign bad = m_axi_bvalid && !abort && m_axi_bresp != 2'b00;
-  assign written = m_axi_bvalid && !abort && packet_ends;
+  assign bad = m_axi_bvalid && !cancel && m_axi_bresp != 2'b00;
+  assign written = m_axi_bvalid && !cancel && packet_ends;
   assign idle = bursts_idle && !some_out;
   // While no address waits: what is counted is then settled.
   assign free = !m_axi_awvalid;
@@ -156,8 +156,8 @@ module mase_axi_store
   ) u_words (
       .clk,
       .rst,
-      .data_in({last, abort ? '0 : s_axis_tkeep, s_axis_tdata}),
-      .data_in_valid(lengths_valid && (s_axis_tvalid || abort)),
+      .data_in({last, cancel ? '0 : s_axis_tkeep, s_axis_tdata}),
+      .data_in_valid(lengths_valid && (s_axis_tvalid || cancel)),
       .data_in_ready(word_ready),
       .data_out({m_axi_wlast, m_axi_wstrb, m_axi_wdata}),
       .data_out_valid(m_axi_wvalid),
@@ -165,8 +165,8 @@ module mase_axi_store
   );
 
   assign last = word_q == length;
-  assign s_axis_tready = word_ready && lengths_valid && !abort;
-  assign write = lengths_valid && word_ready && (s_axis_tvalid || abort);
+  assign s_axis_tready = word_ready && lengths_valid && !cancel;
+  assign write = lengths_valid && word_ready && (s_axis_tvalid || cancel);
 
   always_ff @(posedge clk) begin
     if (rst) word_q <= '0;

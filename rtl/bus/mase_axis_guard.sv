@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps the packets of an AXI4-Stream whole while its source is reset: a word on offer stays
 // so, and zeros take the place of what is missing of a packet that was begun. An inference is WORDS words,
-// the last with LAST_BYTES bytes that count; with `batch`, a packet is so many, and all bytes count. `abort` is
+// the last with LAST_BYTES bytes that count; with `batch`, a packet is so many, and all bytes count. `cancel` is
 // high while the source is in reset; `idle` says that nothing from before is left. `done` is high in the
 // cycle in which the last word of an inference moves.
 //
@@ -15,7 +15,7 @@ module mase_axis_guard
 ) (
     input logic clk,
     input logic rst,
-    input logic abort,
+    input logic cancel,
     input logic [15:0] batch,
 
     input  logic [8*BUS_BYTES-1:0] s_axis_tdata,
@@ -48,9 +48,9 @@ module mase_axis_guard
   assign last = word_q == WordWidth'(WORDS - 1);
   assign ends = last && 17'(inference_q) + 1'b1 >= 17'(batch);
   assign is_open = word_q != '0 || inference_q != '0;
-  assign fill = abort && is_open;
-  assign valid = fill || (s_axis_tvalid && !abort);
-  assign s_axis_tready = ready && !abort;
+  assign fill = cancel && is_open;
+  assign valid = fill || (s_axis_tvalid && !cancel);
+  assign s_axis_tready = ready && !cancel;
   assign m_axis_tkeep = (m_axis_tlast && batch == '0) ? LastKeep : {BUS_BYTES{1'b1}};
   assign done = m_axis_tvalid && m_axis_tready && out_last;
   assign idle = !is_open && !m_axis_tvalid;

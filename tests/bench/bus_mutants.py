@@ -2,7 +2,7 @@
 
 Single mutations of the SystemVerilog round a design (`rtl/bus` and the wrapper) are drawn, the same
 number of each module as far as it has so many. Each runs through the tests of `tests/deploy` that
-drive its bus, until one fails. What became of each is printed at once, and the survivors at the end.
+drive its bus, until one fails. What became of each is printed, and the survivors at the end.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ class Subject:
 
     def prepare(self, chosen: Sequence[Mutation]) -> None:
         """Build with mutations; the tests of the unmutated design must pass."""
-        texts = {name: (self.project / name).read_bytes() for name in sources(self.project, LISTING)}
+        texts = {
+            name: (self.project / name).read_bytes() for name in sources(self.project, LISTING)
+        }
         for _ in write_combined(self.project, texts, dict(enumerate(chosen, 1)), None):
             pass
         files = self.project / "files.f"

@@ -253,7 +253,7 @@ async def wrong_packets(dut: Any) -> None:
 
 @cocotb.test()
 async def resets_at_any_time(dut: Any) -> None:
-    """Whenever a reset comes, what it loses is told, packets stay whole, and what follows is right."""
+    """Whenever a reset comes, what it loses is told, packets are whole, and the next are right."""
     bench = Bench(dut)
     await bench.start()
     await check_resets(bench)
@@ -276,9 +276,7 @@ async def check_resets(bench: Bench) -> None:
             await bench.settled()
             found, error = bench.taken(), await bench.read("ERROR")
             if not error:
-                for port, rows, codes in zip(
-                    bench.ports["outputs"], found, expected, strict=True
-                ):
+                for port, rows, codes in zip(bench.ports["outputs"], found, expected, strict=True):
                     wanted = codes.reshape(-1, *port.item_shape)
                     np.testing.assert_array_equal(port.unpack(rows), wanted, str((stall, cycle)))
             # Of several inputs, one may hold an inference whose others are lost.

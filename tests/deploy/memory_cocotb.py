@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import cocotb
 import numpy as np
-from cocotb.task import bridge, resume
 from cocotb.clock import Clock
+from cocotb.task import bridge, resume
 from cocotb.triggers import ClockCycles, RisingEdge, Timer, with_timeout
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 
@@ -20,10 +20,10 @@ from tests.deploy.faults import ANSWERS, answer_with
 from tests.deploy.protocol import ChannelChecker
 
 sys.path.insert(0, str(PROJECT))
-from driver import DriverError, Model  # noqa: E402
-from driver import registers as at  # noqa: E402
-from driver.layout import Port  # noqa: E402
-from driver.memory_device import MemoryDevice  # noqa: E402
+from driver import DriverError, Model
+from driver import registers as at
+from driver.layout import Port
+from driver.memory_device import MemoryDevice
 
 ADDRESS = ("addr", "len", "size", "burst")
 BAD_MEMORY, BAD_START = 1 << 25, 1 << 27
@@ -279,7 +279,9 @@ async def the_driver_in_c(dut: Any) -> None:
     library.take_errors.restype = ctypes.c_char_p
     library.pack.restype = ctypes.c_size_t
     device = ctypes.byref(
-        Device(READ(lambda _, at: registers.read(at)), WRITE(lambda _, *pair: registers.write(*pair)))
+        Device(
+            READ(lambda _, at: registers.read(at)), WRITE(lambda _, *pair: registers.write(*pair))
+        )
     )
     first = ctypes.c_uint32()
     strides = [library.strides(end) for end in (0, 1)]

@@ -100,11 +100,11 @@ def test_other_names_and_clocks_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("axi-stream", 12), "bus width is 12; allowed: 8, 16"),
-        (("axi-stream", 0), "bus width is 0; allowed"),
+        (("axi-stream", 12), "axi-stream has no words of 12 bits; allowed: 8, 16"),
+        (("axi-stream", 0), "no words of 0 bits; allowed"),
         (("axi-stram",), r"no bus is called 'axi-stram'; did you mean axi-stream\?"),
-        (("uart", 32), "bus width is 32; allowed on a serial line: 8"),
-        (("uart", None, True), "a serial line has no clock"),
+        (("uart", 32), "uart has no words of 32 bits; allowed: 8"),
+        (("uart", None, True), "--bus uart has no clock"),
     ],
 )
 def test_buses_that_do_not_exist_are_refused(options: tuple, told: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
+from mase_hw.deploy.projects import PARTS
 from tests.deploy.designs import emit
 
 CASES = {
@@ -114,3 +115,17 @@ def test_the_module_of_litex_has_every_port(project: Path) -> None:
     text = path.read_text()
     compile(text, str(path), "exec")
     assert "s_axil_" in text and '"top_axis"' in text
+
+
+def test_constraints_say_what_they_are_for(project: Path, tmp_path: Path) -> None:
+    """One part a file, and the clock that was asked for, not one of another device."""
+    for suffix, part in PARTS.items():
+        text = (project / "project" / f"clock.{suffix}").read_text()
+        assert text.startswith(f"# {part}: 100 MHz is what was asked for")
+        assert "-period 10.000" in text and "LFE5" not in text
+    around = Deployment(BusOptions("axi-memory", 32), verilog=True, projects=True, clock_mhz=250)
+    memory = emit("perceptron", tmp_path / "net", None, around=around).folder
+    assert "-period 4.000 [get_ports aclk]" in (memory / "project" / "clock.xdc").read_text()
+    assert "-busif m_axi " in (memory / "project" / "package_ip.tcl").read_text()
+    assert not [*(memory / "project").glob("litex*")]
+    assert not (memory / "verilog" / "testbench.v").exists()

@@ -57,7 +57,7 @@ class Registers:
 
 
 class Board:
-    """A design behind DMAs, one a stream; each moves a packet of as many inferences as asked for."""
+    """A design behind DMAs, one a stream; each moves packets of as many inferences as BATCH."""
 
     def __init__(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         design = json.loads((project / "design.json").read_text())
@@ -140,7 +140,7 @@ def test_fewer_dmas_than_streams_are_refused(
     with pytest.raises(DriverError, match=f"has 2 inputs, and .* serves {len(dmas)}: name a DMA"):
         PynqDevice(parts.overlay, dmas=dmas)
     del parts.dmas[1].recvchannel
-    with pytest.raises(DriverError, match="has 2 outputs, and .* serves 1"):
+    with pytest.raises(DriverError, match=r"has 2 outputs, and .* serves 1"):
         PynqDevice(parts.overlay, dmas=DMAS)
 
 
@@ -256,7 +256,9 @@ class Memory(Registers):
         super().write(address, value)
         if address == at.CONTROL and value == at.CONTROL_START:
             self.held[at.STATUS] = at.STATUS_BUSY if self.is_busy else at.STATUS_DONE
-            source, result = (self.space[self.address(low)] for low in (at.INPUT_LOW, at.OUTPUT_LOW))
+            source, result = (
+                self.space[self.address(low)] for low in (at.INPUT_LOW, at.OUTPUT_LOW)
+            )
             assert self.held[at.COUNT] == len(source) == len(result)
             width = result.shape[1]
             taken = np.frombuffer(source.held, np.uint8).reshape(source.shape)[:, :width]

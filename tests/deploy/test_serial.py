@@ -213,7 +213,7 @@ def test_a_bit_is_looked_at_in_its_middle(fine: Path, project: Path, share: floa
 
 
 def test_random_faults_are_told_and_forgotten(line: SimulatedLine, project: Path) -> None:
-    """Whatever is sent, there is one answer, no result of what is damaged, and the next is right."""
+    """Whatever is sent is answered, without a result of what is damaged; the next is right."""
     chance = random.Random(int(os.environ.get("BUS_SEED", "0")))
     (inputs,), (expected,) = vectors(project, 4)
     model = Model(SerialDevice(line, timeout_s=0.1), project)
@@ -224,14 +224,17 @@ def test_random_faults_are_told_and_forgotten(line: SimulatedLine, project: Path
         wrong = right
         for _ in range(chance.choice((1, 2))):
             place = chance.randrange(len(wrong))
-            wrong = chance.choice(
-                (
-                    damaged(wrong, place, chance.randrange(8)),
-                    wrong[:place] + wrong[place + 1 :],
-                    wrong[:place] + bytes([chance.randrange(256)]) + wrong[place:],
-                    wrong[:place],
+            wrong = (
+                chance.choice(
+                    (
+                        damaged(wrong, place, chance.randrange(8)),
+                        wrong[:place] + wrong[place + 1 :],
+                        wrong[:place] + bytes([chance.randrange(256)]) + wrong[place:],
+                        wrong[:place],
+                    )
                 )
-            ) or right[:1]
+                or right[:1]
+            )
         records = driven(wrong)
         if chance.random() < 0.3:
             place = chance.randrange(1, len(wrong)) if len(wrong) > 1 else 0

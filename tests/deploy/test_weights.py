@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+import mase_hw
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.weights import pack_weights
 from mase_hw.emit.design import DesignSummary
@@ -40,9 +41,7 @@ def loads(name: str, project: Path, folder: Path) -> dict[str, str]:
     """Return the environment of tests that load weights: images, and results with each."""
     model, _ = FACTORIES[name]()
     shuffled = checkpoint(model, folder / "b.pt", lambda value: value.flip(0) * 0.7)
-    extreme = checkpoint(
-        model, folder / "c.pt", lambda value: torch.full_like(value, value.min())
-    )
+    extreme = checkpoint(model, folder / "c.pt", lambda value: torch.full_like(value, value.min()))
     files = [checkpoint(model, folder / "a.pt", lambda value: value), shuffled, extreme]
     summary = DesignSummary.load(project)
     spec = summary.inputs[0].spec
@@ -73,7 +72,30 @@ def test_loaded_weights_are_those_of_another_emission(
     work = tmp_path / "build"
     work.mkdir()
     executable = build(project, "top_axis", project / "bus" / "files.f", work)
-    assert run_cocotb(executable, project, "tests.deploy.loading_cocotb", environment) == 2
+    assert run_cocotb(executable, project, "tests.deploy.loading_cocotb", environment) == 4
+
+
+def test_headroom_takes_weights_that_are_larger(tmp_path: Path) -> None:
+    """Weights four times as large fit with two bits more, and the hardware has room for them."""
+    model, _ = FACTORIES["perceptron"]()
+    larger = checkpoint(model, tmp_path / "larger.pt", lambda value: 4 * value)
+    plain = emit("perceptron", tmp_path / "plain", BUS, reload=["*"]).folder
+    with pytest.raises(DataError, match="lie beyond fixed<8,6>"):
+        pack_weights(plain, larger)
+    project = emit("perceptron", tmp_path / "net", BUS, reload=["*"], reload_headroom=2)
+    assert len(pack_weights(project.folder, larger)) == 16 + 2 * (30 + 5 + 15 + 3)
+    assert mase_hw.simulate(project, samples=20).bit_exact
+    mixed = {"by": "name", "linear_0": {"config": {"weight_width": 6}}}
+    only = emit(
+        "perceptron", tmp_path / "one", BUS, reload=["linear_2"], reload_headroom=3, config=mixed
+    )
+    widths = {
+        (node.name, name): spec.format.width
+        for node in only.mg.nodes
+        if node.op == "call_function"
+        for name, spec in only.mg.call(node).operands.items()
+    }
+    assert (widths["linear_0", "weight"], widths["linear_2", "weight"]) == (6, 11)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
@@ -109,8 +131,6 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_design_that_can_be_loaded_is_simulated_as_any(tmp_path: Path) -> None:
-    import mase_hw
-
     project = emit("convolution", tmp_path / "net", BUS, reload=["*"], parallelism=2)
     report = mase_hw.simulate(project, samples=20)
     assert report.bit_exact and report.as_predicted

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 import torch
@@ -159,3 +160,13 @@ def test_a_browser_runs_its_script(page, tmp_path):
     assert "chosen" in outline.text
     marked = [item for _, item in outline.found if "chosen" in item.get("class", "")]
     assert {item.get("data-node") or item.get("data-row") for item in marked} == {"second"}
+
+
+def test_sources_are_relative_and_figures_of_one_device(page, project, monkeypatch):
+    text = page.read_text()
+    assert "test_page.py:" in text and "LFE5U" not in text and "UltraScale+" in text
+    for folder in (Path(__file__).parent, project.folder.parent, Path.home()):
+        assert str(folder) not in text
+    monkeypatch.chdir(Path(__file__).parents[1])
+    again = write_report(project.folder, project.folder.parent / "again.html").read_text()
+    assert "report/test_page.py:" in again and str(Path(__file__).parents[1]) not in again

@@ -107,9 +107,7 @@ class Control:
         end = time.monotonic() + self.timeout_s
         while (status := self.registers.read(at.STATUS)) & mask != value:
             if time.monotonic() > end:
-                raise TimedOutError(
-                    f"{failure} within {self.timeout_s:g} s; STATUS is {status:#x}"
-                )
+                raise TimedOutError(f"{failure} within {self.timeout_s:g} s; STATUS is {status:#x}")
             time.sleep(POLL_S)
 
     def check(self) -> None:
@@ -135,8 +133,7 @@ class Control:
             raise DriverError(
                 f"an image of weights has whole words; this one has {len(image)} bytes"
             )
-        low, high = at.ERRORS["bad_weights"]
-        bad = 1 << low
+        bad = 1 << at.ERRORS["bad_weights"][0]
         self.registers.write(at.ERROR, bad)
         self.registers.write(at.CONTROL, at.CONTROL_LOAD)
         loading = at.STATUS_LOADING

@@ -79,7 +79,9 @@ class Model:
         if len(codes) != len(self.inputs):
             names = ", ".join(port.name for port in self.inputs)
             raise DriverError(f"{len(codes)} inputs were given; the design has {names}")
-        packets = [port.words_of(port.pack(item)) for port, item in zip(self.inputs, codes, strict=True)]
+        packets = [
+            port.words_of(port.pack(item)) for port, item in zip(self.inputs, codes, strict=True)
+        ]
         counts = {len(item) for item in packets}
         if len(counts) > 1:
             raise DriverError(f"inputs are of different numbers of inferences: {sorted(counts)}")
