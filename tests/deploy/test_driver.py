@@ -68,6 +68,9 @@ class Nothing:
     def identify(self) -> int:
         return self.held
 
+    def connect(self, inputs: Any, outputs: Any) -> None:
+        pass
+
     def reset(self) -> None:
         raise NotImplementedError
 

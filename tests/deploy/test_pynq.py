@@ -56,6 +56,9 @@ class Registers:
         self.held[address] = self.held.get(address, 0) & ~value if address == at.ERROR else value
 
 
+DMA = SimpleNamespace(sendchannel=0, recvchannel=0)
+
+
 class Board:
     """A design behind DMAs, one a stream; each moves packets of as many inferences as BATCH."""
 
@@ -65,7 +68,9 @@ class Board:
         self.inputs, self.expected = vectors(project, 9)
         self.buffers: list[Buffer] = []
         monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(allocate=self.allocate))
-        model = Model(Control(self.registers), project)  # type: ignore[arg-type]
+        model = Model(
+            PynqDevice(SimpleNamespace(top_axis_0=self.registers, a=DMA, b=DMA), dmas="ab"), project
+        )
         self.rows = [
             port.words_of(port.pack(codes))
             for ports, arrays in ((model.inputs, self.inputs), (model.outputs, self.expected))
@@ -139,6 +144,11 @@ def test_fewer_dmas_than_streams_are_refused(
     parts, _ = board
     with pytest.raises(DriverError, match=f"has 2 inputs, and .* serves {len(dmas)}: name a DMA"):
         PynqDevice(parts.overlay, dmas=dmas)
+    # Of registers that do not say it, the project does.
+    parts.registers.held[at.PORTS] = 0
+    with pytest.raises(DriverError, match=f"has 2 inputs, and .* serves {len(dmas)}"):
+        Model(PynqDevice(parts.overlay, dmas=dmas), board[1])
+    parts.registers.held[at.PORTS] = 0x202
     del parts.dmas[1].recvchannel
     with pytest.raises(DriverError, match=r"has 2 outputs, and .* serves 1"):
         PynqDevice(parts.overlay, dmas=DMAS)
@@ -291,3 +301,7 @@ def test_a_memory_holds_whole_batches(tmp_path: Path) -> None:
     with pytest.raises(TimedOutError, match=r"the batch did not end within 0\.01 s; STATUS is 0x1"):
         model(codes)
     assert all(buffer.is_free for buffer in registers.space.values())
+    other = emit("pair", tmp_path / "pair", BusOptions("axi-stream", 16), parallelism=3).folder
+    design = int(json.loads((other / "design.json").read_text())["bus"]["hash"], 16)
+    with pytest.raises(DriverError, match="one input and one output; the design has 2 and 2"):
+        Model(MemoryDevice(Memory(design), registers.allocate), other)

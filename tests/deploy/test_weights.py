@@ -83,7 +83,7 @@ def test_headroom_takes_weights_that_are_larger(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="lie beyond fixed<8,6>"):
         pack_weights(plain, larger)
     project = emit("perceptron", tmp_path / "net", BUS, reload=["*"], reload_headroom=2)
-    assert len(pack_weights(project.folder, larger)) == 16 + 2 * (30 + 5 + 15 + 3)
+    assert len(pack_weights(project.folder, larger)) == 16 + 108
     assert mase_hw.simulate(project, samples=20).bit_exact
     mixed = {"by": "name", "linear_0": {"config": {"weight_width": 6}}}
     only = emit(

@@ -52,6 +52,9 @@ class Known:
     def identify(self) -> int:
         return self._design
 
+    def connect(self, inputs: Any, outputs: Any) -> None:
+        pass
+
 
 async def ask(source: UartSource, sink: UartSink, frame: bytes) -> frames.Answer:
     await source.write(frame)

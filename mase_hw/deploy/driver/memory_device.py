@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .control import Control, Registers
-from .layout import Octets, Port
+from .layout import DriverError, Octets, Port
 
 
 class MemoryDevice(Control):
@@ -27,6 +27,14 @@ class MemoryDevice(Control):
     ) -> None:
         super().__init__(registers, timeout_s)
         self._allocate = allocate
+
+    def connect(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """Refuse a design with several inputs or outputs."""
+        if len(inputs) != 1 or len(outputs) != 1:
+            raise DriverError(
+                f"a memory holds one input and one output; the design has {len(inputs)} and "
+                f"{len(outputs)}: take the device of its bus"
+            )
 
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
         """Return the packets of each output, see `Device.run`."""

@@ -19,6 +19,13 @@ class Device(Protocol):
     def identify(self) -> int:
         """Return the hash of the design that the device holds."""
 
+    def connect(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """Refuse a design whose streams the device does not serve.
+
+        Raises:
+            DriverError: naming what is missing.
+        """
+
     def reset(self) -> None:
         """Forget everything that is inside the design."""
 
@@ -44,7 +51,7 @@ class Model:
 
     Raises:
         WrongDesignError: when the device holds another design.
-        DriverError: when the folder is no project with a bus.
+        DriverError: when the folder is no project with a bus, or the device does not serve it.
     """
 
     def __init__(self, device: Device, project: str | Path | None = None) -> None:
@@ -65,6 +72,7 @@ class Model:
                 f"the device holds the design {found:016x}, this driver is for {self.hash:016x}: "
                 "load the bitstream of this project, or take the driver of that one"
             )
+        device.connect(self.inputs, self.outputs)
 
     def __call__(self, *codes: npt.ArrayLike) -> Codes | tuple[Codes, ...]:
         """Return the codes of each output; several outputs as a tuple.

@@ -46,20 +46,30 @@ class PynqDevice(Control):
             overlay = pynq.Overlay(overlay)
         super().__init__(getattr(overlay, registers), timeout_s)
         self.identify()
-        inputs, outputs = self.ports()
-        self._allocate, self._most_bytes = pynq.allocate, most_bytes
-        channels = [getattr(overlay, name) for name in dmas]
-        self._senders = [getattr(dma, "sendchannel", None) for dma in channels[:inputs]]
-        self._receivers = [getattr(dma, "recvchannel", None) for dma in channels[:outputs]]
-        for what, count, have in (
-            ("inputs", inputs, self._senders),
-            ("outputs", outputs, self._receivers),
-        ):
-            if len(have) != count or None in have:
-                raise DriverError(
-                    f"the design has {count} {what}, and {', '.join(dmas) or 'no DMA'} serves "
-                    f"{len(have) - have.count(None)}: name a DMA for each in dmas"
-                )
+        self._allocate, self._most_bytes, self._names = pynq.allocate, most_bytes, dmas
+        self._dmas = [getattr(overlay, name) for name in dmas]
+        self._senders: list[Any] = []
+        self._receivers: list[Any] = []
+        if all(ports := self.ports()):
+            self._serve(*ports)
+
+    def connect(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """Refuse a design with more streams than DMAs."""
+        self._serve(len(inputs), len(outputs))
+
+    def _serve(self, inputs: int, outputs: int) -> None:
+        self._senders = self._channels("inputs", inputs, "sendchannel")
+        self._receivers = self._channels("outputs", outputs, "recvchannel")
+
+    def _channels(self, what: str, count: int, name: str) -> list[Any]:
+        channels = [getattr(dma, name, None) for dma in self._dmas[:count]]
+        served = [item for item in channels if item is not None]
+        if len(served) != count:
+            raise DriverError(
+                f"the design has {count} {what}, and {', '.join(self._names) or 'no DMA'} serves "
+                f"{len(served)}: name a DMA for each in dmas"
+            )
+        return served
 
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
         """Return the packets of each output, see `Device.run`; many of them in one transfer."""

@@ -51,6 +51,9 @@ class SerialDevice:
         self._hash = self._ask(frames.IDENTIFY).hash
         return self._hash
 
+    def connect(self, inputs: Sequence[Port], outputs: Sequence[Port]) -> None:
+        """A frame has the packets of any streams."""
+
     def reset(self) -> None:
         """Forget everything that is inside the design."""
         self._ask(frames.RESET)
