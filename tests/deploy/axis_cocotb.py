@@ -290,6 +290,36 @@ async def check_resets(bench: Bench) -> None:
 
 
 @cocotb.test()
+async def a_reset_waits_for_words_on_offer(dut: Any) -> None:
+    """STATUS is busy, and the design takes nothing, until what was offered before is taken."""
+    bench = Bench(dut)
+    await bench.start()
+    inputs, expected = ([item[:FEW] for item in items] for items in vectors())
+    for sink in bench.sinks:
+        sink.pause = True
+    await bench.send([rows[:1] for rows in packets_of(bench, inputs)])
+    while not int(dut.m_axis_0_tvalid.value):
+        await RisingEdge(dut.aclk)
+    before = int(dut.m_axis_0_tdata.value)
+    await bench.write("CONTROL", at.CONTROL_RESET)
+    for _ in range(4):
+        await ClockCycles(dut.aclk, 50)
+        assert await bench.read("STATUS") & at.STATUS_BUSY
+        assert int(dut.m_axis_0_tvalid.value) and int(dut.m_axis_0_tdata.value) == before
+        assert not int(dut.s_axis_0_tready.value)
+        assert await bench.read("CYCLES") == 0
+    for sink in bench.sinks:
+        sink.pause = False
+    await bench.settled()
+    assert not await bench.read("STATUS") & at.STATUS_BUSY
+    assert await bench.read("ERROR") == LOST
+    await bench.write("ERROR", LOST)
+    bench.taken()
+    await _equal(bench, inputs, expected)
+    bench.check_rules()
+
+
+@cocotb.test()
 async def faults_in_a_row(dut: Any) -> None:
     """Random packets: what is right stays right, and ERROR, FIRST_WRONG and counters are exact."""
     bench = Bench(dut)

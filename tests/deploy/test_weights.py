@@ -85,17 +85,14 @@ def test_headroom_takes_weights_that_are_larger(tmp_path: Path) -> None:
     project = emit("perceptron", tmp_path / "net", BUS, reload=["*"], reload_headroom=2)
     assert len(pack_weights(project.folder, larger)) == 16 + 108
     assert mase_hw.simulate(project, samples=20).bit_exact
-    mixed = {"by": "name", "linear_0": {"config": {"weight_width": 6}}}
-    only = emit(
-        "perceptron", tmp_path / "one", BUS, reload=["linear_2"], reload_headroom=3, config=mixed
-    )
+    only = emit("perceptron", tmp_path / "one", BUS, reload=["linear_2"], reload_headroom=3)
     widths = {
         (node.name, name): spec.format.width
         for node in only.mg.nodes
         if node.op == "call_function"
         for name, spec in only.mg.call(node).operands.items()
     }
-    assert (widths["linear_0", "weight"], widths["linear_2", "weight"]) == (6, 11)
+    assert (widths["linear_0", "weight"], widths["linear_2", "weight"]) == (8, 11)
 
 
 def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
