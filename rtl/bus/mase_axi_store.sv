@@ -150,19 +150,17 @@ module mase_axi_store
   );
 
   // A word that is on offer stays so when the source is reset.
-  mase_stream_fifo #(
-      .WIDTH(9 * BUS_BYTES + 1),
-      .DEPTH(2)
-  ) u_words (
-      .clk,
-      .rst,
-      .data_in({last, cancel ? '0 : s_axis_tkeep, s_axis_tdata}),
-      .data_in_valid(lengths_valid && (s_axis_tvalid || cancel)),
-      .data_in_ready(word_ready),
-      .data_out({m_axi_wlast, m_axi_wstrb, m_axi_wdata}),
-      .data_out_valid(m_axi_wvalid),
-      .data_out_ready(m_axi_wready)
-  );
+  assign word_ready = !m_axi_wvalid || m_axi_wready;
+
+  always_ff @(posedge clk) begin
+    if (rst) m_axi_wvalid <= 1'b0;
+    else if (word_ready) m_axi_wvalid <= write;
+  end
+
+  always_ff @(posedge clk) begin
+    if (word_ready) {m_axi_wlast, m_axi_wdata} <= {last, s_axis_tdata};
+    if (word_ready) m_axi_wstrb <= cancel ? '0 : s_axis_tkeep;
+  end
 
   assign last = word_q == length;
   assign s_axis_tready = word_ready && lengths_valid && !cancel;

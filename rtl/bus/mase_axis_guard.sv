@@ -16,7 +16,7 @@ module mase_axis_guard
     input logic clk,
     input logic rst,
     input logic cancel,
-    input logic [15:0] batch,
+    input logic [7:0] batch,
 
     input  logic [8*BUS_BYTES-1:0] s_axis_tdata,
     input  logic                   s_axis_tvalid,
@@ -36,7 +36,7 @@ module mase_axis_guard
   localparam logic [BUS_BYTES-1:0] LastKeep = {BUS_BYTES{1'b1}} >> (BUS_BYTES - LAST_BYTES);
 
   logic [WordWidth-1:0] word_q;
-  logic [15:0] inference_q;
+  logic [7:0] inference_q;
   logic last;
   logic ends;
   logic is_open;
@@ -46,7 +46,7 @@ module mase_axis_guard
   logic ready;
 
   assign last = word_q == WordWidth'(WORDS - 1);
-  assign ends = last && 17'(inference_q) + 1'b1 >= 17'(batch);
+  assign ends = last && 9'(inference_q) + 1'b1 >= 9'(batch);
   assign is_open = word_q != '0 || inference_q != '0;
   assign fill = cancel && is_open;
   assign valid = fill || (s_axis_tvalid && !cancel);
@@ -65,18 +65,15 @@ module mase_axis_guard
     end
   end
 
-  mase_stream_fifo #(
-      .WIDTH(8 * BUS_BYTES + 2),
-      .DEPTH(2)
-  ) u_words (
-      .clk,
-      .rst,
-      .data_in({last, ends, fill ? '0 : s_axis_tdata}),
-      .data_in_valid(valid),
-      .data_in_ready(ready),
-      .data_out({out_last, m_axis_tlast, m_axis_tdata}),
-      .data_out_valid(m_axis_tvalid),
-      .data_out_ready(m_axis_tready)
-  );
+  assign ready = !m_axis_tvalid || m_axis_tready;
+
+  always_ff @(posedge clk) begin
+    if (rst) m_axis_tvalid <= 1'b0;
+    else if (ready) m_axis_tvalid <= valid;
+  end
+
+  always_ff @(posedge clk) begin
+    if (ready) {out_last, m_axis_tlast, m_axis_tdata} <= {last, ends, fill ? '0 : s_axis_tdata};
+  end
 
 endmodule

@@ -22,7 +22,7 @@ module mase_axis_sink
     input logic clk,
     input logic rst,
     input logic hold,
-    input logic [15:0] batch,
+    input logic [7:0] batch,
 
     input  logic [8*BUS_BYTES-1:0] s_axis_tdata,
     input  logic [  BUS_BYTES-1:0] s_axis_tkeep,
@@ -48,7 +48,7 @@ module mase_axis_sink
   localparam logic [BUS_BYTES-1:0] LastKeep = {BUS_BYTES{1'b1}} >> (BUS_BYTES - LastBytes);
 
   logic [WordWidth-1:0] word_q;
-  logic [15:0] inference_q;
+  logic [7:0] inference_q;
   logic first;
   // Of an inference, and of a packet.
   logic last;
@@ -66,7 +66,7 @@ module mase_axis_sink
   logic takes;
 
   assign first = word_q == '0 && inference_q == '0;
-  assign ends = last && 17'(inference_q) + 1'b1 >= 17'(batch);
+  assign ends = last && 9'(inference_q) + 1'b1 >= 9'(batch);
   assign last = word_q == WordWidth'(Words - 1);
   assign word = fill_q ? '0 : s_axis_tdata;
   assign word_valid = !rst && (fill_q || (s_axis_tvalid && !drop_q && !closed_q));

@@ -13,6 +13,8 @@ module mase_bus_status #(
     parameter logic [WORDS-1:0][31:0] DESCRIPTION = '0,
     parameter int unsigned INPUTS = 1,
     parameter int unsigned OUTPUTS = 1,
+    // Errors come in the order of inferences.
+    parameter bit IN_ORDER = 1'b0,
     parameter int unsigned RESET_CYCLES = 4
 ) (
     input logic clk,
@@ -104,7 +106,7 @@ module mase_bus_status #(
       for (int unsigned i = 0; i < INPUTS; i++) if (entered[i]) entered_q[i] <= entered_q[i] + 1'b1;
       for (int unsigned i = 0; i < OUTPUTS; i++) if (left[i]) left_q[i] <= left_q[i] + 1'b1;
       if (written) written_q <= written_q + 1'b1;
-      if (is_wrong && (clear || precedes(number, first_wrong))) first_wrong <= number;
+      if (is_wrong && (clear || (!IN_ORDER && precedes(number, first_wrong)))) first_wrong <= number;
     end
   end
 

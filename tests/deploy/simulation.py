@@ -106,6 +106,7 @@ def run_cocotb(
     tests: str,
     environment: Mapping[str, str],
     names: Sequence[str] = (),
+    seconds: float = TIMEOUT_SECONDS,
 ) -> int:
     """Run the cocotb tests of a Python module in the project's folder; return how many passed.
 
@@ -138,7 +139,7 @@ def run_cocotb(
         capture_output=True,
         text=True,
         check=False,
-        timeout=TIMEOUT_SECONDS,
+        timeout=seconds,
     )
     assert results.is_file(), f"{found.stdout[-3000:]}{found.stderr[-3000:]}"
     count, failed = get_results(results)

@@ -14,7 +14,7 @@ from .layout import DriverError, Octets, Port, TimedOutError
 from .registers import BATCH, STATUS
 
 # Inferences of a packet, as the register counts them.
-MOST_INFERENCES = (1 << 16) - 1
+MOST_INFERENCES = (1 << 8) - 1
 
 
 class PynqDevice(Control):

@@ -148,9 +148,9 @@ extern "C" {
 #define MASE_CONTROL__WEIGHTS__VALUE_bw 32
 
 // reg - mase_control::BATCH
-#define MASE_CONTROL__BATCH__VALUE_bm 0xffff
+#define MASE_CONTROL__BATCH__VALUE_bm 0xff
 #define MASE_CONTROL__BATCH__VALUE_bp 0
-#define MASE_CONTROL__BATCH__VALUE_bw 16
+#define MASE_CONTROL__BATCH__VALUE_bw 8
 #define MASE_CONTROL__BATCH__VALUE_reset 0x0
 
 // addrmap - mase_control

@@ -397,7 +397,7 @@ module mase_control (
         } INDEX;
         struct {
             struct {
-                logic [15:0] next;
+                logic [7:0] next;
                 logic load_next;
             } value;
         } BATCH;
@@ -449,7 +449,7 @@ module mase_control (
         } INDEX;
         struct {
             struct {
-                logic [15:0] value;
+                logic [7:0] value;
             } value;
         } BATCH;
     } field_storage_t;
@@ -781,12 +781,12 @@ module mase_control (
     assign hwif_out.WEIGHTS.wr_biten = decoded_wr_biten;
     // Field: mase_control.BATCH.value
     always_comb begin
-        automatic logic [15:0] next_c;
+        automatic logic [7:0] next_c;
         automatic logic load_next_c;
         next_c = field_storage.BATCH.value.value;
         load_next_c = '0;
         if(decoded_reg_strb.BATCH && decoded_req_is_wr) begin // SW write
-            next_c = (field_storage.BATCH.value.value & ~decoded_wr_biten[15:0]) | (decoded_wr_data[15:0] & decoded_wr_biten[15:0]);
+            next_c = (field_storage.BATCH.value.value & ~decoded_wr_biten[7:0]) | (decoded_wr_data[7:0] & decoded_wr_biten[7:0]);
             load_next_c = '1;
         end
         field_combo.BATCH.value.next = next_c;
@@ -794,7 +794,7 @@ module mase_control (
     end
     always_ff @(posedge clk) begin
         if(rst) begin
-            field_storage.BATCH.value.value <= 16'h0;
+            field_storage.BATCH.value.value <= 8'h0;
         end else begin
             if(field_combo.BATCH.value.load_next) begin
                 field_storage.BATCH.value.value <= field_combo.BATCH.value.next;
@@ -903,7 +903,7 @@ module mase_control (
             readback_data_var[31:0] = hwif_in.DESCRIPTION.value.next;
         end
         if(rd_mux_addr == 6'h3c) begin
-            readback_data_var[15:0] = field_storage.BATCH.value.value;
+            readback_data_var[7:0] = field_storage.BATCH.value.value;
         end
         readback_data = readback_data_var;
         readback_done = decoded_req & ~decoded_req_is_wr & ~decoded_req_is_external;

@@ -257,7 +257,7 @@ package mase_control_pkg;
     } mase_control__WEIGHTS__out_t;
 
     typedef struct {
-        logic [15:0] value;
+        logic [7:0] value;
     } mase_control__BATCH__value__out_t;
 
     typedef struct {
