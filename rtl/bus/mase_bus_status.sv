@@ -103,10 +103,12 @@ module mase_bus_status #(
       first_wrong <= '0;
     end else begin
       cycles <= cycles + 1'b1;
-      for (int unsigned i = 0; i < INPUTS; i++) if (entered[i]) entered_q[i] <= entered_q[i] + 1'b1;
-      for (int unsigned i = 0; i < OUTPUTS; i++) if (left[i]) left_q[i] <= left_q[i] + 1'b1;
-      if (written) written_q <= written_q + 1'b1;
-      if (is_wrong && (clear || (!IN_ORDER && precedes(number, first_wrong)))) first_wrong <= number;
+      for (int unsigned i = 0; i < INPUTS; i++) entered_q[i] <= entered_q[i] + 32'(entered[i]);
+      for (int unsigned i = 0; i < OUTPUTS; i++) left_q[i] <= left_q[i] + 32'(left[i]);
+      written_q <= written_q + 32'(written);
+      if (is_wrong && (clear || (!IN_ORDER && precedes(number, first_wrong)))) begin
+        first_wrong <= number;
+      end
     end
   end
 
