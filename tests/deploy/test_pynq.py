@@ -285,6 +285,7 @@ def test_a_memory_holds_whole_batches(tmp_path: Path) -> None:
     model = Model(MemoryDevice(registers, registers.allocate, timeout_s=0.01), project)
     (codes,), _ = vectors(project, 5)
     np.testing.assert_array_equal(model(codes), ~codes[:, :3])
+    assert model(codes[:0]).shape == (0, 3)
     source, result = registers.space.values()
     assert (source.shape, result.shape) == ((5, 8), (5, 4))
     for error, told in (

@@ -39,6 +39,8 @@ class MemoryDevice(Control):
     def run(self, inputs: Sequence[Octets], outputs: Sequence[Port]) -> list[Octets]:
         """Return the packets of each output, see `Device.run`."""
         (packets,), (port,) = inputs, outputs
+        if not len(packets):
+            return [np.zeros((0, port.words * port.bus_bytes), np.uint8)]
         with ExitStack() as stack:
             source, result = (
                 self._allocate(shape=shape, dtype=np.uint8)
