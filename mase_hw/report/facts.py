@@ -6,6 +6,7 @@ import hashlib
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from html import escape
 from importlib import metadata as distributions
 from pathlib import Path
 from typing import Any
@@ -160,20 +161,23 @@ def collect(folder: Path, inputs: object = None, *, samples: int | None = None) 
         resources,
         comparison,
         stalled,
-        tuple(replace(note, source=_relative(note.source)) for note in warnings(mg)),
-        render_svg(mg),
+        tuple(replace(note, source=_relative(note.source, mg)) for note in warnings(mg)),
+        _relative(render_svg(mg), mg),
         _versions(),
         hashlib.sha256((folder / MANIFEST_FILE).read_bytes()).hexdigest()[:16],
     )
 
 
-def _relative(place: str) -> str:
-    """Return a source line with its file's path from the current folder, else its name alone."""
-    file, colon, rest = place.partition(":")
-    path, here = Path(file), Path.cwd()
-    if not path.is_absolute():
-        return place
-    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}{colon}{rest}"
+def _relative(text: str, mg: MaseGraph) -> str:
+    """Return a text with sources' paths from the current folder, else by their names alone."""
+    here = Path.cwd()
+    for file in {metadata(node).source.file for node in mg.nodes}:
+        path = Path(file)
+        if path.is_absolute():
+            shown = path.relative_to(here) if path.is_relative_to(here) else path.name
+            text = text.replace(escape(file), escape(str(shown)))
+            text = text.replace(file, str(shown))
+    return text
 
 
 def _fitting(summary: DesignSummary, most: int) -> int:
@@ -205,7 +209,7 @@ def _layers(
             Layer(
                 node.name,
                 operator_label(node),
-                _relative(location(node)) if node.op == "call_function" else "",
+                _relative(location(node), mg) if node.op == "call_function" else "",
                 shape_label(spec),
                 str(spec.format) if spec.format else spec.dtype,
                 parallelism_label(spec),
