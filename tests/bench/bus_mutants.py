@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class Subject:
     """A wrapped design, built once with all of its mutations behind a choice."""
 
     def __init__(self, name: str, folder: Path, taken: set[str]) -> None:
-        self.name, self.wrapped = name, WRAPPED[name]
+        self.name, self.wrapped, self._is_prepared = name, WRAPPED[name], False
         self.project = emit(
             self.wrapped.design, folder / "net", self.wrapped.bus, **self.wrapped.options
         ).folder
@@ -86,12 +86,15 @@ class Subject:
             and item.file not in taken
         ]
 
-    def prepare(self, chosen: Sequence[Mutation]) -> None:
-        """Build with mutations; the tests of the unmutated design must pass."""
+    def prepare(self, chosen: Mapping[int, Mutation]) -> None:
+        """Build with those mutations that it has; the tests of the unmutated design must pass."""
+        if self._is_prepared:
+            return
+        self._is_prepared = True
         texts = {
             name: (self.project / name).read_bytes() for name in sources(self.project, LISTING)
         }
-        for _ in write_combined(self.project, texts, dict(enumerate(chosen, 1)), None):
+        for _ in write_combined(self.project, texts, chosen, None):
             pass
         files = self.project / "files.f"
         if self.wrapped.tests:
@@ -159,15 +162,16 @@ def choose(items: Sequence[Mutation], count: int, seed: int) -> list[Mutation]:
 
 def outcomes(subjects: Sequence[Subject], count: int, seed: int) -> Iterator[tuple[str, str, str]]:
     """Yield the design, the mutation and what kills it."""
-    homes = {id(item): subject for subject in subjects for item in subject.mutations}
-    chosen = choose([item for subject in subjects for item in subject.mutations], count, seed)
-    for subject in subjects:
-        own = [item for item in chosen if homes[id(item)] is subject]
-        if not own:
-            continue
-        subject.prepare(own)
-        for number, item in enumerate(own, 1):
-            yield subject.name, str(item), subject.killer(number)
+    drawn = choose([item for subject in subjects for item in subject.mutations], count, seed)
+    chosen = dict(enumerate(drawn, 1))
+    for number, item in chosen.items():
+        by = ""
+        for subject in subjects:
+            if by or not (subject.project / item.file).is_file():
+                continue
+            subject.prepare(chosen)
+            by, name = subject.killer(number), subject.name
+        yield name, str(item), by
 
 
 def main() -> None:
