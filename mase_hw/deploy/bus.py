@@ -26,7 +26,8 @@ BUS_FOLDER = "bus"
 @functools.cache
 def bus_kinds() -> Mapping[str, type[BusKind]]:
     """Return the kinds of buses by name: those of this package, and of entry points."""
-    return {kind.name: kind for kind in discover("mase_hw.deploy.buses", BusKind, "mase_hw.buses")}
+    found = discover("mase_hw.deploy.buses", BusKind, "mase_hw.buses")  # type: ignore[type-abstract]
+    return {kind.name: kind for kind in found}
 
 
 @dataclass(frozen=True)

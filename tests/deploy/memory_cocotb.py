@@ -98,6 +98,10 @@ class Bench:
         out = self.result.words * self.result.bus_bytes
         for edge in (result - 8, result + count * out):
             assert self.ram.read(edge, 8) == b"\xee" * 8
+        spare = out - self.result.bytes
+        for number in range(count):
+            end = result + number * out + self.result.bytes
+            assert self.ram.read(end, spare) == b"\xee" * spare, "bytes that do not count"
         rows = [self.ram.read(result + number * out, self.result.bytes) for number in range(count)]
         whole = np.frombuffer(b"".join(rows), np.uint8).reshape(-1, self.result.bytes)
         return self.result.unpack(whole)
