@@ -16,7 +16,7 @@ from tests.bench.base import Benchmark, Row, timed
 
 BOARDS = ("ulx3s", "icebreaker", "tang-nano-20k")
 MODEL, INFERENCES = "digits-mlp", 360
-BUILD_MINUTES, WRAPPER_LUT = 10, 480
+BUILD_MINUTES, WRAPPER_LUT = 10, 400
 PAGES, PAGE_BYTES, PAGE_SECONDS = ("fashion-resnet8", "bert-tiny"), 3_000_000, 20
 # Debian's qflow-tech-osu035.
 LIBERTY = Path("/usr/share/qflow/tech/osu035/osu035_stdcells.lib")
