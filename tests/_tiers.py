@@ -65,6 +65,22 @@ def beyond_first(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
                 yield item
 
 
+def selected(request: pytest.FixtureRequest, parameter: str, every: Iterable[str]) -> list[str]:
+    """Return the values of a parameter in the selected tests that use a fixture.
+
+    They are all values where one of these tests does not have the parameter.
+    """
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    users = [
+        getattr(item, "callspec", None)
+        for item in tests
+        if item.path == request.path and request.fixturename in item.fixturenames
+    ]
+    if any(spec is None or parameter not in spec.params for spec in users):
+        return list(every)
+    return list(dict.fromkeys(spec.params[parameter] for spec in users if spec))
+
+
 @cache
 def distances(base: str) -> dict[Path, int]:
     """Return the number of imports from each test file to the nearest file that changed.
