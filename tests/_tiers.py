@@ -15,9 +15,7 @@ from zlib import crc32
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-# Folders of the package that lie at the top of a checkout.
-OUTSIDE = ("sim", "kernels", "rtl", "templates")
+from tests._quality import OUTSIDE, ROOT
 
 
 @dataclass(frozen=True)
@@ -105,6 +103,16 @@ def distances(base: str) -> dict[Path, int]:
 
 def _changed(base: str) -> Iterator[Path]:
     """Yield the Python files that changed, and those that name a changed module or template."""
+    for name in _differing(base):
+        path = ROOT / name
+        if path.suffix == ".py":
+            yield path
+        elif path.suffix != ".md" and path.parent != ROOT:
+            word = re.compile(rf"\b{re.escape(path.stem)}\b")
+            yield from (source for source in _sources() if word.search(_text(source)))
+
+
+def _differing(base: str) -> Iterable[str]:
     changed = ["diff", "--name-only", base, "--"]
     for command in (changed, ["ls-files", "--others", "--exclude-standard"]):
         done = subprocess.run(
@@ -112,13 +120,7 @@ def _changed(base: str) -> Iterator[Path]:
         )
         if done.returncode:
             raise pytest.UsageError(f"--touched {base}: {done.stderr.strip()}")
-        for name in done.stdout.splitlines():
-            path = ROOT / name
-            if path.suffix == ".py":
-                yield path
-            elif path.suffix != ".md" and path.parent != ROOT:
-                word = re.compile(rf"\b{re.escape(path.stem)}\b")
-                yield from (source for source in _sources() if word.search(_text(source)))
+        yield from done.stdout.splitlines()
 
 
 @cache
