@@ -102,14 +102,19 @@ def distances(base: str) -> dict[Path, int]:
 
 
 def _changed(base: str) -> Iterator[Path]:
-    """Yield the Python files that changed, and those that name a changed module or template."""
+    """Yield the Python files that changed, and those that stand for another file that did.
+
+    That are the file of the same name, of a cell and its module, and those that name it.
+    """
     for name in _differing(base):
         path = ROOT / name
         if path.suffix == ".py":
             yield path
         elif path.suffix != ".md" and path.parent != ROOT:
             word = re.compile(rf"\b{re.escape(path.stem)}\b")
-            yield from (source for source in _sources() if word.search(_text(source)))
+            unit = path.stem.removeprefix("mase_")
+            users = [item for item in _sources() if item.stem == unit or word.search(_text(item))]
+            yield from users or [ROOT / "mase_hw" / "cells" / "__init__.py"]
 
 
 def _differing(base: str) -> Iterable[str]:
@@ -137,9 +142,9 @@ def _text(path: Path) -> str:
 def _imported(path: Path) -> Iterator[Path]:
     """Yield the files that a file imports.
 
-    A package stands for all files of its folder, which registries walk; `mase_hw` itself does not.
+    A package of the product stands for all files of its folder, which registries walk.
     """
-    if path.name == "__init__.py" and path != ROOT / "mase_hw" / "__init__.py":
+    if path.name == "__init__.py" and path.parent not in (ROOT / "mase_hw", ROOT / "tests"):
         yield from (item for item in path.parent.glob("*.py") if item != path)
         yield from path.parent.glob("*/__init__.py")
     for node in ast.walk(ast.parse(_text(path))):

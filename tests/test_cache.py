@@ -173,6 +173,7 @@ mase_hw.emit_verilog(nn.Linear(4, 3).eval(), torch.randn(2, 4), output=sys.argv[
 """
 
 
+@pytest.mark.full
 def test_a_project_survives_a_kill_between_the_old_one_and_the_new(tmp_path):
     """At that moment there is no folder of its name; the next emission puts it back first."""
     folder = tmp_path / "net"

@@ -16,6 +16,7 @@ FOUND = {
 }
 
 
+@pytest.mark.full
 def test_nothing_but_messages_comes_of_random_input():
     failures = fuzz.tried(1, range(SAMPLE))
     assert not failures, "\n".join(f"{item.number} {item.what}\n{item.text}" for item in failures)

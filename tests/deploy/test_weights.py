@@ -36,6 +36,7 @@ def outputs(project: Path, weights: Path | None, inputs: torch.Tensor) -> np.nda
     return found.reshape(len(inputs), -1).numpy()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "options"), [("perceptron", {}), ("convolution", {"parallelism": 2})]
 )
@@ -71,7 +72,7 @@ def test_loaded_weights_are_those_of_another_emission(
     assert run_cocotb(executable, project, "tests.deploy.loading_cocotb", environment) == 2
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_pack_weights_refuses_what_does_not_fit(tmp_path: Path) -> None:
     model, _ = FACTORIES["perceptron"]()
     project = emit("perceptron", tmp_path / "net", BUS, reload=["linear_0"]).folder
     same = checkpoint(model, tmp_path / "same.pt", lambda value: value)

@@ -266,6 +266,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
     copy, (old, new, hangs) = shutil.copytree(looped.folder, tmp_path / "p"), FAULTS[fault]
@@ -280,6 +281,7 @@ def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
         assert mase_hw.simulate(copy, samples=6, stall=0.3).mismatches > 0
 
 
+@pytest.mark.full
 def test_a_loop_begins_again_after_resets(looped):
     assert mase_hw.simulate(looped, samples=6, resets=8).followed > 0
     check(looped, samples=6, resets=8, stall=0.3)

@@ -95,6 +95,7 @@ def test_longer_sequences_are_refused(graph):
         graph(**text(2, 12))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("quantized", [False, True])
 def test_the_trainer_of_transformers_pads_each_batch(graph, quantized, tmp_path):
     """Every batch has the length of its longest sample; at the end samples are told apart."""

@@ -47,6 +47,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("case", CASES)
 def test_adapters_are_part_of_the_weights(case):
     name, targets, options = CASES[case]

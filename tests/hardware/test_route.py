@@ -382,6 +382,7 @@ def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
     assert not [path for path in tmp_path.iterdir() if path != bitstream]
 
 
+@pytest.mark.full
 def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

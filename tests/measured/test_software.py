@@ -12,6 +12,8 @@ from tests.bench import benchmarks, random_spaces, workflow
 from tests.bench.groups.software import PARTS
 from tests.bench.killed import killed_rows
 
+pytestmark = pytest.mark.full
+
 
 def test_parts_are_measured_by_name(monkeypatch):
     asked = []
@@ -29,7 +31,6 @@ def test_parts_are_measured_by_name(monkeypatch):
         software.only(["space"])
 
 
-@pytest.mark.full
 def test_a_step_that_does_nothing_is_named(monkeypatch):
     (row,) = workflow.workflow_rows(("DistilBertForSequenceClassification",))
     assert row.met, row.measured
@@ -75,7 +76,6 @@ def test_what_a_search_says_is_told_apart():
     assert outcome == random_spaces.REFUSED
 
 
-@pytest.mark.full
 def test_workers_of_a_killed_search_are_counted():
     workers, folders = killed_rows()
     assert workers.met, workers.measured

@@ -237,6 +237,7 @@ class Repeated(nn.Module):
         return x.repeat(1, 1, 2), x
 
 
+@pytest.mark.full
 def test_copies_of_lanes_are_wires(tmp_path):
     """Beside a fork they hold no beat, and wait for none of their own results."""
     table = {"default": "auto"}

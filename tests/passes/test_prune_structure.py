@@ -182,6 +182,7 @@ class Sum(nn.Module):
         return self.scores(torch.relu(x + self.second(x)))
 
 
+@pytest.mark.full
 def test_the_hardware_of_a_smaller_graph_is_bit_exact(tmp_path):
     smaller = mase_hw.prune(graph(Sum, 16, 6), structured=True, sparsity=0.5)
     project = mase_hw.emit_verilog(smaller, output=tmp_path / "project", parallelism=4)

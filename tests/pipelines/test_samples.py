@@ -100,6 +100,7 @@ def test_every_form_means_the_same_samples(form: str) -> None:
         assert torch.equal(found, right)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("form", ["split by place", "loaders"])
 def test_several_inputs_go_through_a_compression(form: str, tmp_path: Path) -> None:
     trained = {**TRAIN, "trainer": "transformers" if form == "loaders" else "loop"}

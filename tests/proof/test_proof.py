@@ -52,6 +52,7 @@ def failed(rows: dict[str, ProofRow]) -> set[str]:
     return {name for name, row in rows.items() if row.verdict.status in ("refuted", "vacuous")}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_queue_is_proved_unbounded(depth):
     rows = verdicts(fifo(depth))
@@ -198,7 +199,7 @@ def test_without_the_solver_the_command_that_installs_it_is_told(monkeypatch):
         prove("StreamFifo")
 
 
-def test_the_command_prints_a_table_and_a_record():
+def test_prove_prints_a_table_and_a_record():
     runner = CliRunner()
     shown = runner.invoke(build_app(), ["prove", "mase_copy_lanes", "--samples", "1"])
     assert shown.exit_code == 0, shown.output

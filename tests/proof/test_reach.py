@@ -159,6 +159,7 @@ def verdicts(cell, texts=None):
     }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("fault", WRONG)
 def test_what_is_broken_on_purpose_is_not_proved(alone, fault):
     cell, module, old, new = WRONG[fault]
