@@ -169,6 +169,7 @@ def test_every_row_gives_what_the_definition_says(name, found):
     check(claim, claim.rows(beats))
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_rounding_is_all_but_half_a_step_of_what_a_result_is_off(name):
     """Where it is no number that the result's format lacks."""

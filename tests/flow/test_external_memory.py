@@ -73,6 +73,7 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
     assert alone.latency_cycles == alone.predicted_latency_cycles
 
 
+@pytest.mark.full
 @each
 def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
     sound: Project, engine: str, tmp_path: Path

@@ -279,6 +279,7 @@ GRAPHS = given(
 )
 
 
+@pytest.mark.full
 @budget(2)
 @GRAPHS
 def test_any_branches(channels, branches, joined, parallelism, size):

@@ -410,6 +410,7 @@ def kill_at(moment: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         emit(folder)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("moment", [1, 2, 3])
 @pytest.mark.parametrize("since", ["nothing", "an empty folder", "a folder", "a project"])
 def test_a_kill_loses_nothing_whatever_happens_next(

@@ -54,6 +54,7 @@ def test_search(tmp_path):
     assert found["architecture"] > 0.7
 
 
+@pytest.mark.full
 def test_mixed_precision(tmp_path):
     found = mixed_precision.main(tmp_path, trials=3, epochs=3)
     assert found["accuracy"] > 0.7

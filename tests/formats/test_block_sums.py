@@ -71,6 +71,7 @@ def exact_codes(mg, codes) -> list[list[int]]:
     ]
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.booleans(), st.booleans(), st.integers(4, 8))
 def test_narrow_scales_are_summed_exactly(seed, outliers, bias, width):

@@ -181,6 +181,7 @@ def pooled(pool):
     return images(*layers)
 
 
+@pytest.mark.full
 def test_the_fix_for_sums_of_pixels_between_blocks_works(tmp_path):
     pool, config = nn.AvgPool2d(2), {"default": {"config": BLOCKS}}
     mg = trace(pooled(pool), torch.randn(2, 2, 6, 6))
@@ -191,6 +192,7 @@ def test_the_fix_for_sums_of_pixels_between_blocks_works(tmp_path):
     simulate(pooled(pool), (2, 6, 6), config, 2, tmp_path / "d", samples=4)
 
 
+@pytest.mark.full
 def test_maxima_of_pixels_between_blocks_have_hardware(tmp_path):
     config = {"default": {"config": BLOCKS}}
     simulate(pooled(nn.MaxPool2d(2)), (2, 6, 6), config, 2, tmp_path / "d", samples=4)

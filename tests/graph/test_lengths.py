@@ -46,6 +46,7 @@ def graph():
     return trace(build(), text(4, LENGTH), name="net")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", [BertForSequenceClassification, BertForTokenClassification])
 @pytest.mark.parametrize("length", [2, 7, LENGTH])
 def test_shorter_sequences_give_what_the_model_gives(kind, length):

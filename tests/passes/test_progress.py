@@ -208,6 +208,7 @@ def test_one_beat_more_than_the_least_passes_too(quantized, model):
         assert bound == 1 or refused(mg, {name: 1})
 
 
+@pytest.mark.first(1)
 @few
 def test_what_is_refused_hangs(quantized, model, tmp_path):
     mg = quantized[model]

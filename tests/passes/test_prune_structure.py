@@ -206,6 +206,7 @@ class Recurrent(nn.Module):
         return self.scores(y[:, -1] if self.last else y)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize(("both", "last"), [(False, True), (True, False)])
 def test_hidden_units_of_recurrent_layers_leave_with_their_gates(kind, both, last):

@@ -180,6 +180,7 @@ def test_a_narrow_llama_has_the_weights_of_the_wide_one():
     torch.testing.assert_close(smaller(**inputs)["logits"], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "ViT"])
 def test_a_canonical_graph_shrinks_alike(name):
     mg = canonicalize(mase_hw.trace(model_of(name), inputs_of(name, 3)))

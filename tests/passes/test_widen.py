@@ -88,6 +88,7 @@ PAIRS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", PAIRS)
 def test_functions_of_many_octaves_keep_what_their_operands_have(name: str) -> None:
     x, y = rows(0), rows(1)

@@ -152,6 +152,7 @@ def test_a_block_that_is_replayed_too_often_fails():
     assert failed(verdicts(cell, wrong, limit_seconds=3)) >= {"not invented", "right data"}
 
 
+@pytest.mark.full
 def test_a_module_that_never_does_what_is_claimed_is_no_success():
     """Nothing ever enters: what is said of results would hold of no result."""
     shut = [
@@ -171,6 +172,7 @@ def test_an_invariant_that_was_not_checked_is_no_proof():
     assert solver.outcome(f"{said}Property proved.") is None
 
 
+@pytest.mark.full
 def test_a_search_without_an_end_is_inconclusive(monkeypatch):
     for search in ("_prove", "_look"):
         monkeypatch.setattr(solver.Circuit, search, lambda *_: solver.Verdict("bounded", 0))
@@ -210,6 +212,7 @@ def test_prove_prints_a_table_and_a_record():
     assert record["proved"] >= 4
 
 
+@pytest.mark.full
 def test_a_sum_of_rounds_is_proved_whole():
     """Its control needs what ties credits, results on their way and the turn: found from runs."""
     cell = subjects(Argmax)[1]

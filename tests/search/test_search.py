@@ -73,6 +73,7 @@ def stored(folder):
     return optuna.load_study(study_name="tiny", storage=url).get_trials()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_finds_something(tmp_path, sampler):
     config = {"sampler": sampler, "objectives": ["accuracy"], "trials": 12}

@@ -31,6 +31,7 @@ def outside(tmp_path_factory):
     )
 
 
+@pytest.mark.first(1)
 @each
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):

@@ -96,6 +96,7 @@ def test_inputs_or_outputs_stall_alone(
     assert idle_passage <= passage < pressed_passage
 
 
+@pytest.mark.first(1)
 @both
 def test_probes_are_compared(project: Path, engine: str) -> None:
     report = simulate(

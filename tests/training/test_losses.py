@@ -67,6 +67,7 @@ class Autoencoder(nn.Module):
         return {"loss": loss, "found": y} if self.named else (loss, [y])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("named", [True, False])
 def test_a_loss_reads_inputs_as_they_are_and_has_no_hardware(named, tmp_path):
     x = 3 * torch.randn(20, 6, generator=torch.Generator().manual_seed(0))
