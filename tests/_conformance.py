@@ -6,7 +6,7 @@ is written from the names of a format's fields.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -22,7 +22,7 @@ from mase_hw.errors import FormatError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
-from mase_hw.ops import Removable, Stateful, carried, operators
+from mase_hw.ops import Operator, Removable, Stateful, carried, operators
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
@@ -289,23 +289,36 @@ def vain_claims(name: str) -> list[str]:
     ]
 
 
-def sample() -> list[Part]:
-    """Return the examples of every operator in formats of its own choice, fixed point left out.
+def further_formats(operator: Operator) -> list[str]:
+    """Return the formats that an operator has beside fixed point, or through exact values alone."""
+    return [name for name in (*operator.formats, *carried(operator)) if name != DEFAULT_FORMAT]
 
-    Of an operator that has further formats through exact values alone it is the first example.
+
+def sample(names: Collection[str], *, first: bool) -> list[Part]:
+    """Return examples of operators in formats of their own choice, fixed point left out.
+
+    Args:
+        names: the operators.
+        first: the first example of each that has hardware so; else the others, of operators that
+            name such a format themselves.
     """
     parts = []
-    for example in claims():
-        operator = operators()[example.operator]
-        names = [name for name in operator.formats if name != DEFAULT_FORMAT]
-        names += carried(operator) if names or example.number == 0 else ()
-        order = sorted(names, key=lambda name: _draw(example.operator, name))
-        for place in range(len(order)):
-            name = order[(example.number + place) % len(order)]
-            found = part_of(example, name, example.number)
-            if isinstance(found, Part):
-                parts.append(found)
-                break
+    for name in names:
+        operator = operators()[name]
+        order = sorted(further_formats(operator), key=lambda other: _draw(name, other))
+        found: list[Part] = []
+        for example in claims():
+            if example.operator == name and not (first and found):
+                shift = example.number % len(order)
+                chances = (
+                    part_of(example, other, example.number)
+                    for other in (*order[shift:], *order[:shift])
+                )
+                found += islice((part for part in chances if isinstance(part, Part)), 1)
+        if first:
+            parts += found
+        elif set(operator.formats) - {DEFAULT_FORMAT}:
+            parts += found[1:]
     return parts
 
 

@@ -4,6 +4,7 @@ Each returns the tool's exit status and output; the tests, the commit hooks and 
 share them.
 """
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -11,9 +12,10 @@ import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parents[1]
+# Folders of the package that lie at the top of a checkout.
+OUTSIDE = ("sim", "kernels", "rtl", "templates")
 Outcome = tuple[int, str]
 
 
@@ -31,28 +33,27 @@ def ruff_format() -> Outcome:
 
 
 def mypy() -> Outcome:
-    """Check the package as it is installed, with its folders in one place, and the bench."""
-    with TemporaryDirectory() as folder:
-        package = Path(folder) / "mase_hw"
-        package.mkdir()
-        for path in (ROOT / "mase_hw").iterdir():
-            (package / path.name).symlink_to(path)
-        for name in ("sim", "kernels", "rtl", "templates"):
-            (package / name).symlink_to(ROOT / name)
-        bench = Path(folder) / "tests" / "bench"
-        bench.mkdir(parents=True)
-        for path in (ROOT / "tests" / "bench").iterdir():
-            if not path.name.startswith("test_"):
-                (bench / path.name).symlink_to(path)
-        (bench.parent / "__init__.py").touch()
-        for path in (ROOT / "tests").glob("[a-z]*.py"):
-            if not path.name.startswith("test_"):
-                (bench.parent / path.name).symlink_to(path)
+    """Check the package as it is installed, with its folders in one place, and the bench.
+
+    That place is always the same, so that only what changed is checked anew.
+    """
+    cache = ROOT / ".mypy_cache"
+    tree = cache / "tree"
+    links = {tree / "mase_hw" / path.name: path for path in (ROOT / "mase_hw").iterdir()}
+    links |= {tree / "mase_hw" / name: ROOT / name for name in OUTSIDE}
+    tests = [path for path in (ROOT / "tests").glob("*.py") if not path.name.startswith("test_")]
+    links |= {tree / "tests" / path.name: path for path in (*tests, ROOT / "tests" / "bench")}
+    cache.mkdir(exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        shutil.rmtree(tree, ignore_errors=True)
+        for link, path in links.items():
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(path)
         settings = ["--strict", "--config-file", str(ROOT / "pyproject.toml")]
-        cache = ["--cache-dir", str(ROOT / ".mypy_cache")]
         packages = ["-p", "mase_hw", "-p", "tests.bench"]
-        command = [sys.executable, "-m", "mypy", *settings, *cache, *packages]
-        return _run(command, cwd=Path(folder))
+        command = [sys.executable, "-m", "mypy", *settings, "--cache-dir", str(cache), *packages]
+        return _run(command, cwd=tree)
 
 
 def verible() -> Outcome:

@@ -15,9 +15,7 @@ from zlib import crc32
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-# Folders of the package that lie at the top of a checkout.
-OUTSIDE = ("sim", "kernels", "rtl", "templates")
+from tests._quality import OUTSIDE, ROOT
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,22 @@ def beyond_first(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
                 yield item
 
 
+def selected(request: pytest.FixtureRequest, parameter: str, every: Iterable[str]) -> list[str]:
+    """Return the values of a parameter in the selected tests that use a fixture.
+
+    They are all values where one of these tests does not have the parameter.
+    """
+    tests = [item for item in request.session.items if isinstance(item, pytest.Function)]
+    users = [
+        getattr(item, "callspec", None)
+        for item in tests
+        if item.path == request.path and request.fixturename in item.fixturenames
+    ]
+    if any(spec is None or parameter not in spec.params for spec in users):
+        return list(every)
+    return list(dict.fromkeys(spec.params[parameter] for spec in users if spec))
+
+
 @cache
 def distances(base: str) -> dict[Path, int]:
     """Return the number of imports from each test file to the nearest file that changed.
@@ -88,7 +102,22 @@ def distances(base: str) -> dict[Path, int]:
 
 
 def _changed(base: str) -> Iterator[Path]:
-    """Yield the Python files that changed, and those that name a changed module or template."""
+    """Yield the Python files that changed, and those that stand for another file that did.
+
+    That are the file of the same name, of a cell and its module, and those that name it.
+    """
+    for name in _differing(base):
+        path = ROOT / name
+        if path.suffix == ".py":
+            yield path
+        elif path.suffix != ".md" and path.parent != ROOT:
+            word = re.compile(rf"\b{re.escape(path.stem)}\b")
+            unit = path.stem.removeprefix("mase_")
+            users = [item for item in _sources() if item.stem == unit or word.search(_text(item))]
+            yield from users or [ROOT / "mase_hw" / "cells" / "__init__.py"]
+
+
+def _differing(base: str) -> Iterable[str]:
     changed = ["diff", "--name-only", base, "--"]
     for command in (changed, ["ls-files", "--others", "--exclude-standard"]):
         done = subprocess.run(
@@ -96,13 +125,7 @@ def _changed(base: str) -> Iterator[Path]:
         )
         if done.returncode:
             raise pytest.UsageError(f"--touched {base}: {done.stderr.strip()}")
-        for name in done.stdout.splitlines():
-            path = ROOT / name
-            if path.suffix == ".py":
-                yield path
-            elif path.suffix != ".md" and path.parent != ROOT:
-                word = re.compile(rf"\b{re.escape(path.stem)}\b")
-                yield from (source for source in _sources() if word.search(_text(source)))
+        yield from done.stdout.splitlines()
 
 
 @cache
@@ -119,9 +142,9 @@ def _text(path: Path) -> str:
 def _imported(path: Path) -> Iterator[Path]:
     """Yield the files that a file imports.
 
-    A package stands for all files of its folder, which registries walk; `mase_hw` itself does not.
+    A package of the product stands for all files of its folder, which registries walk.
     """
-    if path.name == "__init__.py" and path != ROOT / "mase_hw" / "__init__.py":
+    if path.name == "__init__.py" and path.parent not in (ROOT / "mase_hw", ROOT / "tests"):
         yield from (item for item in path.parent.glob("*.py") if item != path)
         yield from path.parent.glob("*/__init__.py")
     for node in ast.walk(ast.parse(_text(path))):

@@ -118,6 +118,7 @@ def _parameters():
             yield pytest.param(model, shapes, parallelism, marks=marks, id=name)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("model", "shapes", "parallelism"), list(_parameters()))
 def test_forks_and_joins(model, shapes, parallelism, tmp_path):
     torch.manual_seed(0)
@@ -143,6 +144,7 @@ ADDERS = [
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("entry", ADDERS)
 def test_an_adder_adds_signed_numbers(entry, tmp_path):
     class Adder(nn.Module):

@@ -173,6 +173,7 @@ mase_hw.emit_verilog(nn.Linear(4, 3).eval(), torch.randn(2, 4), output=sys.argv[
 """
 
 
+@pytest.mark.full
 def test_a_project_survives_a_kill_between_the_old_one_and_the_new(tmp_path):
     """At that moment there is no folder of its name; the next emission puts it back first."""
     folder = tmp_path / "net"
@@ -366,13 +367,13 @@ def test_tools_and_what_they_started_end_with_their_process(tmp_path):
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as main:
         group = int(main.stdout.readline())
-        end = time.monotonic() + 10
+        end = time.monotonic() + 120
         while running(group) < 7 and time.monotonic() < end:
             time.sleep(0.02)
         # The watcher, two shells, and what each has started.
         assert running(group) == 7
         main.kill()
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while running(group) and time.monotonic() < end:
         time.sleep(0.02)
     assert running(group) == 0

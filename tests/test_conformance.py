@@ -1,10 +1,11 @@
 """Every operator of the registry, through capture, quantisation, emission and simulation.
 
 Nobody edits this file to add an operator, a format or a pair of them: it runs `Operator.examples`
-in the formats that operators claim, all side by side in one design, each example with ports of its
-own.
+in the formats that operators claim, all that are selected side by side in one design, each example
+with ports of its own. `-k NAME` selects what is about one operator.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -15,12 +16,12 @@ from torch.utils._pytree import tree_leaves
 import mase_hw
 from mase_hw.emit.preflight import preflight
 from mase_hw.emit.project import load_reference
-from mase_hw.formats import DEFAULT_FORMAT, family_of, formats
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.formats._encoding import Family
 from mase_hw.graph import common
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.ops import Numeric, Stateful, Unary, operator_for, operators
+from mase_hw.ops import Numeric, Operator, Stateful, Unary, operator_for, operators
 from mase_hw.sim.simulate import ENGINES, measured_cycles
 from tests._conformance import (
     FIXED,
@@ -29,6 +30,7 @@ from tests._conformance import (
     claims,
     cycles_of_parts,
     design,
+    further_formats,
     graph_of,
     number_formats,
     part_number,
@@ -39,6 +41,7 @@ from tests._conformance import (
     traced,
     vain_claims,
 )
+from tests._tiers import selected
 
 INFERENCES = 24
 FULL = pytest.mark.full
@@ -111,28 +114,27 @@ CONFIGS = {
 }
 
 
-def in_fixed_point() -> list[Example]:
-    """Return every example but those of operators that are for other formats."""
-    others = {
-        operator.name
-        for operator in operators().values()
-        if operator.formats and DEFAULT_FORMAT not in operator.formats
-    }
-    return [example for example in claims() if example.operator not in others]
+def in_fixed_point(names: Iterable[str]) -> list[Example]:
+    """Return the examples of operators, but of those that are for other formats."""
+    chosen = set(names)
+    return [
+        example
+        for example in claims()
+        if example.operator in chosen and _has_fixed_point(operators()[example.operator])
+    ]
 
 
-def everything() -> mase_hw.MaseGraph:
-    """Return one graph of all examples."""
-    return side_by_side(tuple(in_fixed_point()))
+def _has_fixed_point(operator: Operator) -> bool:
+    return not operator.formats or DEFAULT_FORMAT in operator.formats
 
 
-def everything_as(name: str) -> tuple[mase_hw.MaseGraph, list[Part]]:
-    """Return `everything` in a configuration, and its parts; in 8 bits, what has no hardware so."""
-    graph, entry = everything(), CONFIGS[name]["default"]["config"]
-    found = {problem.node for problem in preflight(rounded(graph, CONFIGS[name]))}
-    numbers = {part_number(node) for node in graph.nodes if node.name in found}
-    examples = in_fixed_point()
-    assert len(numbers) < len(examples) / 20, found
+def configured(name: str, operators_: Iterable[str]) -> tuple[mase_hw.MaseGraph, list[Part]]:
+    """Return the examples of operators in a configuration; in 8 bits, what has no hardware so."""
+    examples = in_fixed_point(operators_)
+    graph, entry = side_by_side(tuple(examples)), CONFIGS[name]["default"]["config"]
+    refused = {problem.node for problem in preflight(rounded(graph, CONFIGS[name]))}
+    numbers = {part_number(node) for node in graph.nodes if node.name in refused}
+    assert len(numbers) <= len(examples) / 20, refused
     parts = [
         Part(item, FIXED if place in numbers else entry) for place, item in enumerate(examples)
     ]
@@ -144,40 +146,60 @@ def everything_as(name: str) -> tuple[mase_hw.MaseGraph, list[Part]]:
     return rounded(graph, {"by": "name", "default": {"config": entry}, **others}), parts
 
 
-def test_every_operator_has_an_example():
-    graphs = [graph(example) for example in claims() for graph in (traced, graph_of)]
-    used = {operator_for(node.target) for graph in graphs for node in graph.nodes}
-    for operator in operators().values():
-        composed = isinstance(operator, Unary) and operator.targets[0].startswith("mase.")
-        if not composed and not isinstance(operator, Stateful):
-            assert operator in used, f"no example of {operator.name} uses it"
+MEMBERS = {name: item for name, item in operators().items() if not isinstance(item, Stateful)}
+NAMES = list(MEMBERS)
 
 
-def test_every_expression_computes_what_torch_does():
+def _is_composed(operator: Operator) -> bool:
+    return isinstance(operator, Unary) and operator.targets[0].startswith("mase.")
+
+
+@pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if not _is_composed(item)])
+def test_an_example_uses_it(operator):
+    """One of its own, or of an operator that is made of it."""
+    for example in sorted(claims(), key=lambda example: example.operator != operator):
+        graphs = (traced(example), graph_of(example))
+        if any(operator_for(node.target) is MEMBERS[operator] for g in graphs for node in g.nodes):
+            return
+    pytest.fail("no example uses it")
+
+
+@pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if not item.formats])
+def test_an_expression_computes_what_torch_does(operator):
     """The float graph that is made hardware of is the one that was captured, in torch's numbers."""
     for example in claims():
-        if operators()[example.operator].formats:
-            continue
-        with torch.no_grad():
-            found, expected = (
-                tree_leaves(graph(*example.inputs))
-                for graph in (graph_of(example), traced(example))
-            )
-        for left, right in zip(found, expected, strict=True):
-            torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4, msg=str(example))
+        if example.operator == operator:
+            with torch.no_grad():
+                computed, expected = (
+                    tree_leaves(graph(*example.inputs))
+                    for graph in (graph_of(example), traced(example))
+                )
+            for left, right in zip(computed, expected, strict=True):
+                torch.testing.assert_close(left, right, rtol=1e-4, atol=1e-4, msg=str(example))
 
 
-CONFIGURED = [pytest.param(name, marks=FULL) if name != "8 bits" else name for name in CONFIGS]
+@pytest.fixture(scope="module")
+def differences(request):
+    """What the reference computes otherwise than the model, by operator."""
+    return differences_of(*configured("8 bits", selected(request, "operator", NAMES)))
 
 
-@pytest.fixture(scope="module", params=CONFIGURED)
-def quantized(request):
-    return everything_as(request.param)[0]
+@pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if _has_fixed_point(item)])
+def test_the_reference_is_the_fake_quantized_model(operator, differences):
+    assert differences[operator] == []
 
 
-def test_reference_is_the_fake_quantized_model(quantized):
-    """In float64 the decoded codes of every node are what the quantised model makes of those
-    before, exactly.
+@FULL
+@pytest.mark.parametrize("name", list(CONFIGS)[1:])
+def test_the_reference_is_the_fake_quantized_model_in(name):
+    assert not any(differences_of(*configured(name, NAMES)).values())
+
+
+def differences_of(quantized, parts):
+    """Return, by the operator of an example, what its nodes compute otherwise than the model does.
+
+    In float64 the decoded codes of every node are what the quantised model makes of those before,
+    exactly.
     """
     generator = torch.Generator().manual_seed(1)
     codes = [
@@ -186,29 +208,40 @@ def test_reference_is_the_fake_quantized_model(quantized):
     ]
     model = quantized.copy().double()
     computed = [node for node in model.nodes if node.op == "call_function"]
-    found = IntegerReference(quantized)(codes, [node.name for node in computed])
+    results = IntegerReference(quantized)(codes, [node.name for node in computed])
     values = {
         node: spec(node).quantized.decode(item).reshape(INFERENCES, *spec(node).shape[1:])
         for node, item in zip(model.inputs, codes, strict=True)
     }
     run = GraphRun(model)
+    wrong = {part.example.operator: [] for part in parts}
     for node in computed:
         with torch.no_grad():
             output = run.step(node, values)
-        decoded = values[node] = spec(node).quantized.decode(found[node.name]).reshape(output.shape)
-        wrong = (decoded != output).nonzero()
-        if len(wrong):
-            missed = _difference(node, decoded, output, wrong)
-            assert Numeric.of(operators()[common(node).operator]).approximates, missed
-            step = 2.0 ** -spec(node).quantized.frac_width
-            assert (decoded - output).abs().max() <= _slack(node, step), missed
-            likely = output.numel() * _misses(node)
-            # How many of few elements they are scatters.
-            assert len(wrong) <= likely + 2 * likely**0.5, missed
+        decoded = spec(node).quantized.decode(results[node.name]).reshape(output.shape)
+        values[node] = decoded
+        if not _agrees(node, decoded, output):
+            difference = _difference(node, decoded, output)
+            wrong[parts[part_number(node)].example.operator].append(difference)
+    return wrong
 
 
-def _difference(node, decoded, output, wrong):
-    place = tuple(wrong[0].tolist())
+def _agrees(node, decoded, output):
+    count = int((decoded != output).sum())
+    if not count:
+        return True
+    step = 2.0 ** -spec(node).quantized.frac_width
+    # How many of few elements differ scatters.
+    likely = output.numel() * _misses(node)
+    return (
+        Numeric.of(operators()[common(node).operator]).approximates
+        and bool((decoded - output).abs().max() <= _slack(node, step))
+        and count <= likely + 2 * likely**0.5
+    )
+
+
+def _difference(node, decoded, output):
+    place = tuple((decoded != output).nonzero()[0].tolist())
     return f"{common(node).operator} {node.name}{place}: {decoded[place]} is not {output[place]}"
 
 
@@ -242,30 +275,34 @@ PRESSURES = {
 }
 
 
-def check_hardware(project, parts, monkeypatch):
-    """Simulate a design under every pressure; without any, each part takes its cycles."""
+def wrong_cycles(project, parts):
+    """Simulate a design under every pressure; return the parts that take other cycles by operator.
+
+    The cycles are those without pressure.
+    """
     runs, native = [], ENGINES["native"]
 
     def record(request):
         runs.append((request, native(request)))
         return runs[-1][1]
 
-    monkeypatch.setitem(ENGINES, "native", record)
     reference = load_reference(project.folder)
-    for pressure, options in PRESSURES.items():
-        report = mase_hw.simulate(
-            project, samples=INFERENCES, seed=7, reference=reference, **options
-        )
-        assert report.bit_exact, (pressure, report.first_mismatch or report.violations)
-        assert report.elements > 0
-        if not options:
-            assert report.interval_cycles == report.predicted_interval_cycles
-            assert report.latency_cycles == report.predicted_latency_cycles
-    check_cycles(*runs[0], parts, cycles_of_parts(project.mg, parts))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setitem(ENGINES, "native", record)
+        for pressure, options in PRESSURES.items():
+            report = mase_hw.simulate(
+                project, samples=INFERENCES, seed=7, reference=reference, **options
+            )
+            assert report.bit_exact, (pressure, report.first_mismatch or report.violations)
+            assert report.elements > 0
+            if not options:
+                assert report.interval_cycles == report.predicted_interval_cycles
+                assert report.latency_cycles == report.predicted_latency_cycles
+    return compared_cycles(*runs[0], parts, cycles_of_parts(project.mg, parts))
 
 
-def check_cycles(request, result, parts, predicted):
-    summary, wrong = request.summary, []
+def compared_cycles(request, result, parts, predicted):
+    summary, wrong = request.summary, {part.example.operator: [] for part in parts}
     inputs, outputs = iter(summary.inputs), iter(summary.outputs)
     for part, (latency, intervals) in zip(parts, predicted, strict=True):
         counts = part.ports
@@ -277,26 +314,26 @@ def check_cycles(request, result, parts, predicted):
         measured = measured_cycles(replace(request, summary=own), result)
         if measured[0] != latency or not intervals[0] <= (measured[1] or 0) <= intervals[-1]:
             expected = f"{latency}, {intervals[0]} to {intervals[-1]}"
-            wrong.append(f"{part.example} {part.entry}: {measured} cycles, not {expected}")
+            difference = f"{part.example} {part.entry}: {measured} cycles, not {expected}"
+            wrong[part.example.operator].append(difference)
     assert not list(inputs)
     assert not list(outputs)
-    assert not wrong, "\n".join(wrong)
+    return wrong
 
 
-# The first is every operator in fixed point, below.
+def emitted(quantized, folder, parallelism):
+    return mase_hw.emit_verilog(quantized, output=folder / "all", parallelism=parallelism)
+
+
+# In 8 bits every operator is simulated in one of its formats, below.
 HARDWARE = [(name, 1 + 2 * (turn % 2)) for turn, name in enumerate(list(CONFIGS)[1:])]
 
 
 @FULL
 @pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
-def test_fixed_point_equals_the_reference(name, parallelism, tmp_path, monkeypatch):
-    graph, parts = everything_as(name)
-    project = emit(graph, tmp_path, parallelism)
-    check_hardware(project, parts, monkeypatch)
-
-
-def emit(quantized, folder, parallelism):
-    return mase_hw.emit_verilog(quantized, output=folder / "all", parallelism=parallelism)
+def test_fixed_point_equals_the_reference(name, parallelism, tmp_path):
+    graph, parts = configured(name, NAMES)
+    assert not any(wrong_cycles(emitted(graph, tmp_path, parallelism), parts).values())
 
 
 # Lanes of every element, lanes that leave a tail, and lanes that do not divide blocks either.
@@ -310,35 +347,33 @@ FORMATS = [
 
 @FULL
 @pytest.mark.parametrize(("name", "turn"), FORMATS)
-def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path, monkeypatch):
+def test_every_operator_in_every_format_that_it_claims(name, turn, tmp_path):
     parts, refused = parts_in(name, turn)
     assert all(refused.values()), [example for example, reasons in refused.items() if not reasons]
     if parts:
-        project = emit(design(parts, name), tmp_path, PARALLELISMS[turn])
-        check_hardware(project, parts, monkeypatch)
+        project = emitted(design(parts, name), tmp_path, PARALLELISMS[turn])
+        assert not any(wrong_cycles(project, parts).values())
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_every_operator_in_some_format(half, tmp_path, monkeypatch):
-    parts = sample()[half::2]
-    check_hardware(emit(design(parts), tmp_path, 3), parts, monkeypatch)
+@pytest.fixture(scope="module", params=["first example", pytest.param("others", marks=FULL)])
+def simulated(request, tmp_path_factory):
+    """The parts that take other cycles than predicted, by operator, of one design."""
+    parts = sample(selected(request, "operator", NAMES), first=request.param == "first example")
+    return wrong_cycles(emitted(design(parts), tmp_path_factory.mktemp("some"), 3), parts)
 
 
-def one_of_each_family():
-    """Return every format; those that are not the first of their family are full."""
-    first = {family_of(formats()[name]): name for name in reversed(number_formats())}
-    return [
-        pytest.param(name, marks=[] if name in first.values() else FULL)
-        for name in number_formats()
-    ]
+@pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if further_formats(item)])
+def test_hardware_in_some_format(operator, simulated):
+    assert simulated.get(operator, []) == []
 
 
-@pytest.mark.parametrize("name", one_of_each_family())
+@pytest.mark.first(2)
+@pytest.mark.parametrize("name", number_formats())
 def test_no_operator_claims_a_format_in_vain(name):
     assert vain_claims(name) == []
 
 
-@pytest.mark.full
+@FULL
 def test_a_claim_in_vain_is_found(monkeypatch):
     name, operator = "mxint", operators()["linear"]
     assert name in operator.formats
@@ -348,7 +383,7 @@ def test_a_claim_in_vain_is_found(monkeypatch):
     assert vain_claims(name) == []
 
 
-@pytest.mark.full
+@FULL
 @pytest.mark.parametrize("name", number_formats())
 def test_cycles_and_multipliers_are_the_same_for_all_constants(name):
     """Of nodes that differ only in the values of their constants a search measures one."""

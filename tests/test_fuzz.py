@@ -16,6 +16,7 @@ FOUND = {
 }
 
 
+@pytest.mark.full
 def test_nothing_but_messages_comes_of_random_input():
     failures = fuzz.tried(1, range(SAMPLE))
     assert not failures, "\n".join(f"{item.number} {item.what}\n{item.text}" for item in failures)
@@ -32,7 +33,7 @@ def test_changed_onnx_files_are_refused_or_computed_as_onnx_says():
     assert not failures, "\n".join(item.text for item in failures)
 
 
-@pytest.mark.slow
+@pytest.mark.full
 def test_changed_onnx_files_for_a_minute():
     failures = fuzz.tried(6, range(10_000), fuzz.an_onnx_file, seconds=60)
     assert not failures, "\n".join(f"{i.number} {i.text}" for i in failures)

@@ -238,6 +238,7 @@ def emit(name, folder, **options):
     return mase_hw.emit_verilog(model.eval(), inputs, output=folder / "project", **options)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
 def test_joins(name, parallelism, tmp_path):
     project = emit(name, tmp_path, parallelism=parallelism)

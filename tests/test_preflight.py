@@ -157,6 +157,7 @@ class Rows(nn.Module):
         return self.second(self.first(x).mT.contiguous().view(3, -1))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("model", "shape"), [(Positions(), (1, 4, 3)), (Rows(), (3, 6))])
 def test_a_layer_takes_its_features_out_of_any_order(model, shape, tmp_path):
     project = mase_hw.emit_verilog(

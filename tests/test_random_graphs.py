@@ -202,6 +202,7 @@ CASES = given(
 )
 
 
+@pytest.mark.full
 @budget(60)
 @CASES
 def test_what_preflight_lets_pass_is_emitted(case, config, parallelism):

@@ -5,6 +5,7 @@ import re
 import shutil
 import sys
 import tomllib
+from importlib.util import find_spec
 from pathlib import Path
 from textwrap import indent
 
@@ -18,6 +19,7 @@ from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.search.space import Space
 from mase_hw.search.task import TABLES
 from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
+from tests._tiers import Shard
 from tests.bench import benchmarks
 
 README = (ROOT / "README.md").read_text()
@@ -36,6 +38,7 @@ HEAVY = re.compile(
 )
 HEAVY_CALLS = ("simulate(", "compare(", "route(", "Trainer(", "SimulatedLine(")
 MODEL = "README.md#your-own-model"
+COMMAND = re.compile(r"(?:^|`)((?:pip|pre-commit|mase-hw|python -m|bash) [^`\n]*)", re.M)
 USES_CUBIC = """
 import torch
 import mase_hw
@@ -156,6 +159,7 @@ def run_page(page: str, folder: Path, *, light: bool) -> str:
     return printed
 
 
+@pytest.mark.first(".", "mase_hw")
 @pytest.mark.parametrize("page", pages_with_steps(light=True))
 def test_the_light_commands_of_a_page_run(page: str, tmp_path: Path) -> None:
     run_page(page, tmp_path, light=True)
@@ -185,21 +189,20 @@ def test_every_page_with_code_runs_it() -> None:
 
 
 def test_the_commands_that_are_left_out_exist() -> None:
-    """Groups of figures are registered, and what a page runs with pytest selects tests."""
+    """In blocks and in tables: groups of figures are registered, files and modules are there."""
     lines = [
-        line
-        for name in page_names()
-        for item in blocks(name)
-        if item.language == "sh"
-        for line in item.text.splitlines()
-        if left_out(line)
+        line for page in pages() for line in COMMAND.findall(page.read_text()) if left_out(line)
     ]
     assert {words for words in LEFT_OUT if not any(words in line for line in lines)} == set()
     for line in lines:
-        for name in re.findall(r"python -m tests\.bench (\w+)", line):
+        for name in re.findall(r"python -m tests\.bench ([a-z]\w+)", line):
             assert name in benchmarks(), line
-        for path in re.findall(r"python -m pytest (tests/\S+)", line):
+        for name in re.findall(r"python -m (tests[\w.]*)", line):
+            assert find_spec(name) is not None, line
+        for path in re.findall(r"(tests/[\w/.]+)", line):
             assert (ROOT / path).exists(), line
+        for shard in re.findall(r"--shard (\S+)", line):
+            assert f"shards={Shard.parse(shard).count}\n" in (ROOT / ".ci" / "shard").read_text()
 
 
 def test_the_files_of_compressions_are_read() -> None:
@@ -217,6 +220,7 @@ def test_the_files_of_searches_are_read() -> None:
         assert len(Space.parse(mg, tables["space"]).dimensions) == count
 
 
+@pytest.mark.full
 def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(block(".", "python", "# net.py"))
     (tmp_path / "net.toml").write_text(block(".", "toml", "[parallelism]"))
@@ -233,6 +237,7 @@ def test_the_commands_on_your_own_model(tmp_path: Path) -> None:
     assert streams["linear_2_data_out_0"]["format"]["width"] == 12
 
 
+@pytest.mark.full
 def test_the_search_of_shared_choices(tmp_path: Path) -> None:
     (tmp_path / "spaces.toml").write_text(block("mase_hw/search", "toml", "# spaces.toml"))
     command = [SCRIPTS / "mase-hw", "search", "digits-mlp", "--config", "spaces.toml"]
@@ -241,6 +246,7 @@ def test_the_search_of_shared_choices(tmp_path: Path) -> None:
     assert "[quantize.linear_0.config]" in best
 
 
+@pytest.mark.full
 def test_the_training_example(tmp_path: Path) -> None:
     output = run(
         [sys.executable, "-c", block("mase_hw/training", "python", "Trainer(epochs")], tmp_path
@@ -348,6 +354,7 @@ def test_a_format_from_another_distribution(tmp_path: Path) -> None:
     assert re.search(r"^(1\d|2\d) passed", printed, re.MULTILINE), printed
 
 
+@pytest.mark.full
 def test_the_configuration_of_formats(tmp_path: Path) -> None:
     """Every layer gets the entry that the page says, and has hardware with it."""
     write_files("mase_hw/formats", tmp_path)
@@ -397,6 +404,7 @@ def test_the_tests_run_as_the_pages_say() -> None:
         assert setting in page
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("options", [[], ["--errors"]])
 def test_the_table_of_operators(options: list[str], tmp_path: Path) -> None:
     output = run([SCRIPTS / "mase-hw", "operators", *options], tmp_path)

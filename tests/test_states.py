@@ -27,6 +27,7 @@ def project(request, tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=tmp_path_factory.mktemp("state"), parallelism=2)
 
 
+@pytest.mark.first(1)
 @each
 def test_a_sequence_is_exact_in_the_cycles_that_are_predicted(project, engine):
     report = mase_hw.simulate(project, samples=STEPS, seed=1, engine=engine)

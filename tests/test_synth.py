@@ -133,12 +133,14 @@ def test_the_total_is_the_nodes_and_the_glue(target: str, request: pytest.Fixtur
         assert getattr(report.total, kind) == sum(getattr(part, kind) for part in parts)
 
 
+@pytest.mark.full
 def test_the_contents_of_a_memory_reach_the_netlist(tmp_path: Path, ecp5: SynthesisReport) -> None:
     report = synthesize(write_project(tmp_path / "zero", [0] * WORDS), "ecp5")
     assert report.nodes["fc1"].bram == 0
     assert report.nodes["fc1"] != ecp5.nodes["fc1"]
 
 
+@pytest.mark.full
 def test_without_dsp_tables_multiply(project: Path, ecp5: SynthesisReport) -> None:
     passes: list[str] = []
     report = synthesize(project, "ecp5", dsp=False, progress=passes.append)

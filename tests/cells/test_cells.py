@@ -20,6 +20,7 @@ from mase_hw.emit.library import declared_names
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles
+from tests._tiers import selected
 from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, STUCK, Bench, Output, cell_case
 
 INFERENCES = 3
@@ -54,9 +55,10 @@ def arrivals(cell: Cell) -> dict[str, Cycles]:
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory) -> Bench:
+def bench(request, tmp_path_factory) -> Bench:
     cases = []
-    for name, cell in CELLS.items():
+    for name in selected(request, "name", CELLS):
+        cell = CELLS[name]
         chance = random.Random(name)
         inputs = {
             port: [chance.getrandbits(item.width_bits) for _ in range(INFERENCES * item.beats)]

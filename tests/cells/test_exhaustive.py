@@ -18,13 +18,11 @@ from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed
 from tests.cells.rational import (
     HALF,
     Claim,
-    Simulated,
     bits_of,
     check,
     fixed_pattern,
     float_pattern,
     pattern,
-    simulated,
     values_of,
 )
 from tests.formats.block_rule import Numbers, encoded, float_scaled, floats, integers, packed
@@ -184,11 +182,7 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
 CLAIMS = dict(claims())
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_input_gives_what_rational_arithmetic_says(name, found):
     check(*found[name])

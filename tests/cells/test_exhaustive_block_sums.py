@@ -12,7 +12,7 @@ import pytest
 from mase_hw.cells.block_accumulate import BlockAccumulate
 from mase_hw.formats.fixed import Fixed
 from tests.cells.blocks import Block, Blocks, float_blocks, integer_blocks
-from tests.cells.rational import Claim, Simulated, check, fixed_pattern, simulated
+from tests.cells.rational import Claim, check, fixed_pattern
 from tests.formats.block_rule import power_of
 
 TWO = Fraction(2)
@@ -170,11 +170,7 @@ SUMS = {
 CLAIMS: dict[str, Callable[[], Claim]] = {name: sums.claim for name, sums in SUMS.items()}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_operand_gives_what_the_definition_says(name, found):
     check(*found[name])

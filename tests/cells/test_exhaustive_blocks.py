@@ -12,7 +12,7 @@ from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks
 from tests.cells.blocks import Blocks, float_blocks, integer_blocks
 from tests.cells.operators import operator_cell
-from tests.cells.rational import Claim, Simulated, check, simulated
+from tests.cells.rational import Claim, check
 from tests.cells.real import REALS
 from tests.formats.block_rule import power_of
 
@@ -107,11 +107,7 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
 CLAIMS = dict(claims())
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_block_gives_what_the_definition_says(name, found):
     check(*found[name])

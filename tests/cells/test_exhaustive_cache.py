@@ -9,7 +9,7 @@ import pytest
 from mase_hw.cells import Port
 from mase_hw.cells.cache import Cache
 from mase_hw.formats import StreamField
-from tests.cells.rational import Claim, Simulated, check, simulated
+from tests.cells.rational import Claim, Simulated, check
 
 STEPS = 150
 # For entries of one bit, with which every content, place and entry is met.
@@ -63,11 +63,7 @@ def claims() -> dict[str, Callable[[], Claim]]:
 CLAIMS = claims()
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("cache"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_exhaustive_cache(name: str, found: Simulated) -> None:
     check(*found[name])

@@ -38,12 +38,10 @@ from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.ops._fixed_elements import _piecewise_cell
 from tests.cells.rational import (
     Claim,
-    Simulated,
     check,
     fixed_pattern,
     float_pattern,
     pattern,
-    simulated,
     values_of,
 )
 from tests.cells.real import REALS
@@ -341,11 +339,7 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
 CLAIMS = dict(claims())
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_input_gives_what_the_definition_says(name, found):
     check(*found[name])

@@ -14,12 +14,10 @@ from mase_hw.cells.row_norm import RowNorm
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from tests.cells.operators import operator_cell
 from tests.cells.rational import (
-    Simulated,
     check,
     down,
     fixed_pattern,
     nearest,
-    simulated,
     values_of,
 )
 from tests.cells.real import square_root
@@ -164,17 +162,14 @@ ROWS = {
 CLAIMS: dict[str, Callable[[], RowClaim]] = {name: rows.claim for name, rows in ROWS.items()}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_row_gives_what_the_definition_says(name, found):
     claim, beats = found[name]
     check(claim, claim.rows(beats))
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", ROWS)
 def test_rounding_is_all_but_half_a_step_of_what_a_result_is_off(name):
     """Where it is no number that the result's format lacks."""

@@ -16,12 +16,10 @@ from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.geometry.growth import Growth
 from tests.cells.operators import operator_cell
 from tests.cells.rational import (
-    Simulated,
     check,
     down,
     fixed_pattern,
     nearest,
-    simulated,
     values_of,
 )
 from tests.cells.real import exponential
@@ -188,11 +186,7 @@ ROWS = {
 CLAIMS: dict[str, Callable[[], RowClaim]] = {name: rows.claim for name, rows in ROWS.items()}
 
 
-@pytest.fixture(scope="module")
-def found(tmp_path_factory) -> Simulated:
-    return simulated(CLAIMS, tmp_path_factory.mktemp("exhaustive"))
-
-
+@pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
 def test_every_row_gives_what_the_definition_says(name, found):
     claim, beats = found[name]

@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,6 @@ def modules() -> list[Path]:
         if takes and any(re.fullmatch(r"data_out\w*_ready", port) for port in ports):
             found.append(path)
     return found
-
-
-@pytest.fixture(scope="module")
-def netlists(tmp_path_factory) -> Mapping[str, Any]:
-    """Return the netlist of each of them, with its default parameters."""
-    folder = tmp_path_factory.mktemp("paths")
-    return {path.stem: netlist(path, rtl_files(), folder) for path in modules()}
 
 
 def netlist(path: Path, library: Iterable[Path], folder: Path) -> Any:
@@ -136,9 +129,9 @@ def through(module: Any) -> set[tuple[str, str]]:
     return paths
 
 
-@pytest.mark.parametrize("name", [path.stem for path in modules()])
-def test_no_path_leads_through_a_unit(name, netlists):
-    assert through(netlists[name]) == set()
+@pytest.mark.parametrize("path", modules(), ids=lambda path: path.stem)
+def test_no_path_leads_through_a_unit(path, tmp_path):
+    assert through(netlist(path, rtl_files(), tmp_path)) == set()
 
 
 def test_a_path_is_found(tmp_path):

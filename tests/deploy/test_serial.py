@@ -135,6 +135,7 @@ def faults(right: bytes) -> dict[str, tuple[bytes, int]]:
     }
 
 
+@pytest.mark.full
 def test_every_fault_of_a_frame_is_told(line: SimulatedLine, project: Path) -> None:
     (inputs,), (expected,) = vectors(project, 2)
     model = Model(SerialDevice(line, timeout_s=0.1), project)

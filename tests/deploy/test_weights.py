@@ -60,6 +60,7 @@ def loads(name: str, project: Path, folder: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("name", "options"), [("perceptron", {}), ("convolution", {"parallelism": 2})]
 )
@@ -95,7 +96,7 @@ def test_headroom_takes_weights_that_are_larger(tmp_path: Path) -> None:
     assert (widths["linear_0", "weight"], widths["linear_2", "weight"]) == (8, 11)
 
 
-def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_pack_weights_refuses_what_does_not_fit(tmp_path: Path) -> None:
     model, _ = FACTORIES["perceptron"]()
     project = emit("perceptron", tmp_path / "net", BUS, reload=["linear_0"]).folder
     same = checkpoint(model, tmp_path / "same.pt", lambda value: value)

@@ -28,6 +28,7 @@ def test_codes_are_the_modules_own(name):
     assert int((found != wanted).sum()) == 0
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_hardware_of_modules(name, tmp_path):
     model, x = MODELS[name]()

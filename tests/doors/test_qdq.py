@@ -27,6 +27,7 @@ def codes_of(path, x):
     return found[output.name].reshape(wanted.shape).numpy(), wanted
 
 
+@pytest.mark.first(6)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", FILES)
 def test_codes_are_those_of_exact_rationals(name, seed, tmp_path):

@@ -97,6 +97,7 @@ def project(request, tmp_path_factory):
     return mase_hw.emit_verilog(graph, output=folder, parallelism=2)
 
 
+@pytest.mark.first(1)
 @each
 def test_a_layer_is_exact_and_takes_the_cycles_that_are_predicted(project, engine):
     report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)

@@ -47,6 +47,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", CASES)
 def test_the_callers_own_inputs_are_simulated(name, tmp_path):
     build, inputs, reuse = CASES[name]

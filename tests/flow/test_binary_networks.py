@@ -57,6 +57,7 @@ def test_classes_are_those_of_the_module(name):
     assert len(expected.argmax(1).unique()) > 1
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", IMAGES)
 def test_classes_of_images_are_those_of_the_module(name):
     model, pixels = network(name, 4), images(24)

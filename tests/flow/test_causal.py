@@ -252,6 +252,7 @@ def test_rows_stay_whole_where_something_needs_them(name):
     assert not any(spec.grows for spec in specs)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [

@@ -73,6 +73,7 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
     assert alone.latency_cycles == alone.predicted_latency_cycles
 
 
+@pytest.mark.full
 @each
 def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
     sound: Project, engine: str, tmp_path: Path
@@ -89,6 +90,7 @@ def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
         mase_hw.simulate(folder, samples=40, engine=engine, stall=0.3)
 
 
+@pytest.mark.full
 @each
 def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path) -> None:
     """The sources take all words, and what they belong to gets none of them."""
@@ -114,6 +116,7 @@ def test_stalls_of_the_memory_change_no_bit(sound: Project, engine: str) -> None
     assert report.memory.beats > 0
 
 
+@pytest.mark.full
 def test_the_engines_agree_on_every_cycle(sound: Project) -> None:
     reports = [mase_hw.simulate(sound, samples=20, engine=name) for name in ("native", "cocotb")]
     assert reports[0].interval_cycles == reports[1].interval_cycles
@@ -243,6 +246,7 @@ def convolutions() -> nn.Module:
     ).eval()
 
 
+@pytest.mark.full
 def test_convolution_from_outside_and_linear_on_chip(tmp_path: Path) -> None:
     """The weights of all positions are read once an inference, as the buffer holds two rounds."""
     torch.manual_seed(0)

@@ -114,6 +114,7 @@ def test_swapped_lanes(sound: Project, engine: str, tmp_path: Path) -> None:
     assert first.stream == "relu_1_data_out_0"
 
 
+@pytest.mark.full
 @each
 def test_a_dropped_beat(sound: Project, engine: str, tmp_path: Path) -> None:
     """Beat 20 of the first rectifier is beat 2 of inference 3; all that follows moves up."""

@@ -62,6 +62,7 @@ def test_what_is_there_four_times_is_a_module(project):
     assert "mase_sliding_window" in top, "layers that are there once or twice stay as they are"
 
 
+@pytest.mark.full
 @each
 def test_it_is_as_fast_and_exact_as_the_cells_themselves(project, engine):
     report = mase_hw.simulate(project, samples=6, engine=engine)

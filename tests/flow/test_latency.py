@@ -172,6 +172,7 @@ class BehindWires(nn.Module):
         return x.softmax(-1)[:, 0], self.layer(x.repeat_interleave(2, 1))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("model", "shapes"), [(Beside, [(2, 4), (2, 3, 8)]), (BehindWires, [(2, 5, 3)])]
 )
@@ -184,6 +185,7 @@ def test_the_first_words_of_a_memory_come_later_than_the_first_beats(model, shap
         assert report.latency_cycles == report.predicted_latency_cycles
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
 def test_branches_hold_each_other_up(name, parallelism, tmp_path):
     torch.manual_seed(0)
@@ -277,6 +279,7 @@ GRAPHS = given(
 )
 
 
+@pytest.mark.full
 @budget(2)
 @GRAPHS
 def test_any_branches(channels, branches, joined, parallelism, size):

@@ -40,6 +40,7 @@ def model_of(name, seed=0):
     return model.eval(), x
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_of_layers_is_emitted_as_it_computes(name, tmp_path):
     model, x = model_of(name)

@@ -128,6 +128,7 @@ GIVEN = ("states", "loop")
 QUICK = ("rnn", "loop")
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("name", CASES)
 def test_steps_that_are_alike_are_found(name):
     make, loops = CASES[name]
@@ -159,6 +160,7 @@ MEETING = {
 }
 
 
+@pytest.mark.full
 def test_a_direction_waits_for_the_other_in_a_queue():
     """One ends before the other begins; its results must not hold up the inputs of both."""
     graph = mase_hw.quantize(traced(MEETING["directions"](), steps=12), reuse=True)
@@ -186,6 +188,7 @@ def test_the_testbench_sees_the_same(tmp_path):
     check(project, samples=4, engine="cocotb", stall=0.3)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", CASES)
 def test_what_leaves_is_what_steps_of_their_own_compute(name):
     model = CASES[name][0]()
@@ -266,6 +269,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
     copy, (old, new, hangs) = shutil.copytree(looped.folder, tmp_path / "p"), FAULTS[fault]
@@ -280,6 +284,7 @@ def test_a_fault_in_what_goes_back_is_found(fault, looped, tmp_path):
         assert mase_hw.simulate(copy, samples=6, stall=0.3).mismatches > 0
 
 
+@pytest.mark.full
 def test_a_loop_begins_again_after_resets(looped):
     assert mase_hw.simulate(looped, samples=6, resets=8).followed > 0
     check(looped, samples=6, resets=8, stall=0.3)

@@ -35,6 +35,7 @@ def emitted(names: Sequence[str], folder: Path) -> Project:
     return mase_hw.emit_verilog(Named(names), torch.randn(4, 3), output=folder)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("names", [LEGAL, RELATED])
 def test_any_names(names: Sequence[str], tmp_path: Path) -> None:
     report = mase_hw.simulate(emitted(names, tmp_path / "project"), samples=3)

@@ -365,6 +365,7 @@ def test_the_manifest_of_somebody_else_proves_nothing(tmp_path: Path, text: str)
     assert snapshot(tmp_path) == before
 
 
+@pytest.mark.full
 def test_emissions_to_one_folder_at_the_same_time_lose_nothing(written: Path) -> None:
     """One of them goes on, the others are told."""
     theirs = make_theirs(written)
@@ -409,6 +410,7 @@ def kill_at(moment: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         emit(folder)
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("moment", [1, 2, 3])
 @pytest.mark.parametrize("since", ["nothing", "an empty folder", "a folder", "a project"])
 def test_a_kill_loses_nothing_whatever_happens_next(

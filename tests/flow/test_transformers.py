@@ -75,6 +75,7 @@ def captured(name):
     return mase_hw.quantize(mase_hw.trace(model, inputs))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_has_hardware(name):
     assert preflight(captured(name)) == []
@@ -94,6 +95,7 @@ def captured_with_mask(name):
     return mase_hw.quantize(mase_hw.trace(model.eval(), inputs))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", PADDED)
 def test_a_mask_of_padding_is_an_input(name):
     mg = captured_with_mask(name)

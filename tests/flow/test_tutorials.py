@@ -48,11 +48,13 @@ def test_pruning(tmp_path):
     assert found["compressed"] > 0.8
 
 
+@pytest.mark.full
 def test_search(tmp_path):
     found = search.main(tmp_path, trials=3, epochs=3)
     assert found["architecture"] > 0.7
 
 
+@pytest.mark.full
 def test_mixed_precision(tmp_path):
     found = mixed_precision.main(tmp_path, trials=3, epochs=3)
     assert found["accuracy"] > 0.7

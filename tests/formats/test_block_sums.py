@@ -71,6 +71,7 @@ def exact_codes(mg, codes) -> list[list[int]]:
     ]
 
 
+@pytest.mark.full
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 1000), st.booleans(), st.booleans(), st.integers(4, 8))
 def test_narrow_scales_are_summed_exactly(seed, outliers, bias, width):
@@ -91,6 +92,7 @@ def test_wide_scales_keep_guard_bits():
     assert found.guard_bits == 8
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("bias", [False, True])
 def test_exact_sums_are_emitted(bias, tmp_path):
     mg = layer(1, True, bias, data_in_exponent_width=3, weight_exponent_width=4)
@@ -101,6 +103,7 @@ def test_exact_sums_are_emitted(bias, tmp_path):
     assert report.bit_exact, report.first_mismatch
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("guard", [0, 3, 12, 30])
 def test_guard_bits_that_are_asked_for(guard, tmp_path):
     mg = layer(2, True, True, data_in_width=6, weight_width=6, sum_guard_bits=guard)

@@ -47,6 +47,7 @@ def compare_generated_code(number, shape, dtype):
     assert torch.equal(compiled.grad, eager.grad)
 
 
+@pytest.mark.full
 def test_generated_code_keeps_a_short_last_block():
     compare_generated_code(make("mxint"), (3, 45), torch.float32)
 

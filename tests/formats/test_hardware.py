@@ -38,6 +38,7 @@ MXINT4 = {"name": "mxint", "data_in_width": 4, "data_in_block_size": 4, "data_in
 FIXED_OUT = {"data_out_name": "fixed", "data_out_width": 10, "data_out_frac_width": 6}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     ("config", "parallelism"),
     [
@@ -53,6 +54,7 @@ def test_two_layers_of_blocks(config, parallelism, tmp_path):
     simulate(model, (20,), by_type(linear=config), parallelism, tmp_path / "d")
 
 
+@pytest.mark.full
 def test_rows_of_blocks_between_fixed_layers(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 8), nn.Linear(8, 5))
@@ -139,6 +141,7 @@ IMAGES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", IMAGES)
 def test_images_in_blocks_by_default(name, tmp_path):
     layers, parallelism = IMAGES[name]
@@ -160,6 +163,7 @@ class Scaled(nn.Module):
         return torch.relu(self.second(y) + y) * self.scale + 0.5
 
 
+@pytest.mark.full
 def test_residual_images_in_blocks(tmp_path):
     torch.manual_seed(0)
     simulate(Scaled(), (2, 5, 5), {"default": {"config": BLOCKS}}, 2, tmp_path / "d", samples=4)
@@ -177,6 +181,7 @@ def pooled(pool):
     return images(*layers)
 
 
+@pytest.mark.full
 def test_the_fix_for_sums_of_pixels_between_blocks_works(tmp_path):
     pool, config = nn.AvgPool2d(2), {"default": {"config": BLOCKS}}
     mg = trace(pooled(pool), torch.randn(2, 2, 6, 6))
@@ -187,6 +192,7 @@ def test_the_fix_for_sums_of_pixels_between_blocks_works(tmp_path):
     simulate(pooled(pool), (2, 6, 6), config, 2, tmp_path / "d", samples=4)
 
 
+@pytest.mark.full
 def test_maxima_of_pixels_between_blocks_have_hardware(tmp_path):
     config = {"default": {"config": BLOCKS}}
     simulate(pooled(nn.MaxPool2d(2)), (2, 6, 6), config, 2, tmp_path / "d", samples=4)

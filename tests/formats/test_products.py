@@ -123,6 +123,7 @@ def simulate(project, samples, *values):
             assert report.latency_cycles == report.predicted_latency_cycles
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("names", "parallelism"),
     [
@@ -213,6 +214,7 @@ class Casts(nn.Module):
         return tuple(torch.ops.mase.cast(value) for value in inputs)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "names",
     [
@@ -285,6 +287,7 @@ def layered(model, shape, entries):
     return quantize(traced, config)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["digits-mlp", pytest.param("mnist-cnn", marks=FULL)])
 def test_each_layer_in_its_own_format(name, tmp_path):
     model, shape, entries = MIXED[name]

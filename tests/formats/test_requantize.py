@@ -121,6 +121,7 @@ def test_layers_in_hardware(tmp_path):
             assert report.latency_cycles == report.predicted_latency_cycles
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("scales", [(0.01, 0.01), (1.0, 1.0), (0.03, 0.01)])
 def test_zero_points_that_differ_between_layers(tmp_path, scales):
     """Also where the scales agree, so that the cast has no multiplier."""
@@ -157,6 +158,7 @@ def test_a_stream_with_a_scale_for_each_channel_is_refused(tmp_path):
         )
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("weight_scale", "bits"), [(0.03125, 0), (2.0**-9, 0), (0.03, 18)])
 def test_powers_of_two_are_shifted_and_not_multiplied(tmp_path, weight_scale, bits):
     torch.manual_seed(0)

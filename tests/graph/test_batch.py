@@ -202,6 +202,7 @@ def check(name, attention):
     return mg
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "name",
     ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],

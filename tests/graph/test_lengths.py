@@ -46,6 +46,7 @@ def graph():
     return trace(build(), text(4, LENGTH), name="net")
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", [BertForSequenceClassification, BertForTokenClassification])
 @pytest.mark.parametrize("length", [2, 7, LENGTH])
 def test_shorter_sequences_give_what_the_model_gives(kind, length):
@@ -95,6 +96,7 @@ def test_longer_sequences_are_refused(graph):
         graph(**text(2, 12))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("quantized", [False, True])
 def test_the_trainer_of_transformers_pads_each_batch(graph, quantized, tmp_path):
     """Every batch has the length of its longest sample; at the end samples are told apart."""

@@ -47,6 +47,7 @@ CASES = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("case", CASES)
 def test_adapters_are_part_of_the_weights(case):
     name, targets, options = CASES[case]
@@ -70,6 +71,7 @@ def test_adapters_are_part_of_the_weights(case):
     assert any(item.requires_grad for item in mg.parameters())
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("how", ["merged", "unloaded", "disabled", "second", "both"])
 def test_adapters_in_other_states(how):
     base, inputs = model_of("BERT"), inputs_of("BERT", 3)

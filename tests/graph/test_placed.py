@@ -113,6 +113,7 @@ class Model(nn.Module):
         return self.function(x, self.weight)
 
 
+@pytest.mark.first(12)
 @pytest.mark.parametrize("name", CASES)
 def test_the_batch_is_free_and_everything_has_hardware(name):
     torch.manual_seed(0)

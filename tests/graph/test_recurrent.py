@@ -60,6 +60,7 @@ def close(model, inputs):
 OPTIONS = ((True, True, 1, True), (True, False, 2, False), (False, True, 2, False))
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("bias", "bidirectional", "layers", "batch_first"), OPTIONS)
 def test_a_layer_is_its_steps(kind, bias, bidirectional, layers, batch_first):
@@ -73,6 +74,7 @@ def test_a_layer_is_its_steps(kind, bias, bidirectional, layers, batch_first):
     close(Model(layer), (values, *states))
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_a_sequence_without_a_batch_is_one_inference(kind, batch_first):

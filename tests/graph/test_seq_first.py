@@ -68,6 +68,7 @@ def rows_of(inputs, rows):
     ]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 def test_time_before_the_batch_leaves_it_free(name):
     torch.manual_seed(0)

@@ -423,6 +423,7 @@ class Positions(nn.Module):
         return x + positions.sum(0)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("model", [Window(), Halves(), Positions()])
 def test_in_place_on_a_view_of_what_is_read_afterwards(model):
     x = torch.rand(3, 16)

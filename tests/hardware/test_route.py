@@ -289,6 +289,7 @@ def test_nexus_leaves_the_carry_into_a_chain_open() -> None:
 
 
 # From here on nextpnr runs.
+@pytest.mark.full
 def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed: RouteReport) -> None:
     ports = 2 * 2 * 8 + 4 + 1  # Two streams of two codes, their handshakes, reset.
     for run in routed.runs:
@@ -382,6 +383,7 @@ def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
     assert not [path for path in tmp_path.iterdir() if path != bitstream]
 
 
+@pytest.mark.full
 def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def model(tmp_path: Path) -> str:
     return f"{path}:make"
 
 
+@pytest.mark.full
 def test_mxint8_terms_add_up_to_the_measured_bytes(model: str, tmp_path: Path) -> None:
     report = profile_mxint8(model, batch_sizes=(1, 3), rounds=3)
     speed, memory, error = report.tables
@@ -94,6 +95,7 @@ def test_sdpa_counts_the_scores(model: str, tmp_path: Path) -> None:
     assert backend_of(["aten::add"]) == "unknown"
 
 
+@pytest.mark.full
 def test_formats_lists_every_format(model: str, tmp_path: Path) -> None:
     (table,) = (report := profile_formats(model, rounds=3)).tables
     ratio = dict(zip(table.column("format"), table.column("weight_snr_db"), strict=True))
@@ -142,7 +144,7 @@ def test_peak_memory_is_what_lived_at_once() -> None:
     assert 2 * 4 << 20 <= found < 2.1 * (4 << 20)
 
 
-def test_command_prints_and_writes(model: str, tmp_path: Path) -> None:
+def test_profile_prints_and_writes(model: str, tmp_path: Path) -> None:
     out = tmp_path / "figures"
     result = CliRunner().invoke(command.app, ["sdpa", model, "--lengths", "32", "-o", str(out)])
     assert result.exit_code == 0, result.output

@@ -143,6 +143,7 @@ def test_masks_of_attention_are_shared_and_windows_too():
     assert model(*inputs).shape == (2, 1, 2, 2)
 
 
+@pytest.mark.full
 def test_small_models_are_told_apart_and_run_side_by_side():
     listed = small_models()
     assert len(listed) >= 78

@@ -19,6 +19,8 @@ from tests.bench.mutations import (
     replaced,
 )
 
+pytestmark = pytest.mark.full
+
 TEXT = b"module m;\n  assign y = a && (b || c);\n  always_ff @(posedge clk) q <= d;\nendmodule\n"
 
 

@@ -255,6 +255,7 @@ def test_blocks_are_combined_exactly(operation, first, second, result):
             assert [Fraction(value) for value in found[row].tolist()] == expected
 
 
+@pytest.mark.full
 def test_functions_of_blocks_are_within_their_bound():
     """Elements alone in their block, of all sizes, against 400 bits: 5/8 of a step."""
     generator = torch.Generator().manual_seed(2)

@@ -93,6 +93,7 @@ def bench(tmp_path_factory):
     return Bench(cases, tmp_path_factory.mktemp("bench")), expected, calls
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", PRESSURE_MODES)
 def test_modules_equal_their_references(bench, mode):
     compiled, expected, _ = bench
@@ -103,6 +104,7 @@ def test_modules_equal_their_references(bench, mode):
         assert output.beats == list(expected[name]), name
 
 
+@pytest.mark.full
 def test_results_are_offered_when_predicted(bench):
     compiled, _, calls = bench
     for name, output in compiled.run("none").items():
@@ -112,6 +114,7 @@ def test_results_are_offered_when_predicted(bench):
         assert output.offered == [FIRST_CYCLE + cycle for cycle in predicted.tolist()], name
 
 
+@pytest.mark.full
 def test_modules_are_clean_for_verilator(bench, tmp_path):
     for case in bench[0].cases:
         lint(case, tmp_path)

@@ -71,6 +71,7 @@ def test_what_a_seed_misses_takes_the_bits_that_hardware_keeps(fraction):
     assert -most <= int(missed.min()) and int(missed.max()) < most
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(("width", "fraction"), [(8, 9), (16, 15)])
 def test_a_step_without_multipliers_and_with_them_is_exact(width, fraction, tmp_path):
     entry = {"name": "fixed", "data_in_width": width, "data_out_width": width}

@@ -424,6 +424,7 @@ def test_attributes_mean_what_torch_means(name, attributes, torch_function, widt
     assert float(error) <= (0.5 if width <= 12 else 1.0) + 1e-6
 
 
+@pytest.mark.full
 def test_error_table_is_what_is_promised():
     formats = [(Fixed(8, 4), Fixed(8, 4)), (Fixed(16, 10), Fixed(16, 10))]
     formats.append((Fixed(20, 14), Fixed(18, 13, rounding="nearest_up")))
@@ -481,6 +482,7 @@ def test_narrow_features_are_not_missed():
     assert float(error) <= 2**-10
 
 
+@pytest.mark.full
 def test_products_fit_the_integers_of_the_reference():
     worst = Fixed(32, 31), Fixed(32, 24, overflow="wrap")
     served: list[str] = []

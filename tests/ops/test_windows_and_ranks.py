@@ -27,6 +27,7 @@ def quantized(function, *inputs):
     return found
 
 
+@pytest.mark.full
 @settings(deadline=None, max_examples=40)
 @given(st.data())
 def test_places_of_maxima_are_those_of_torch(data):
@@ -109,6 +110,7 @@ class PooledTogether(nn.Module):
         return (pooled * 1.5).view(2, -1) + pooled.view(2, -1)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("parallelism", [3, 4])
 def test_each_of_several_images_is_pooled_by_itself(parallelism, tmp_path):
     images = torch.randn(2, 4, 3, 3, generator=torch.Generator().manual_seed(0))

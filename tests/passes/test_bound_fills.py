@@ -49,6 +49,7 @@ def _inputs(masked):
     return (x, mask) if masked else (x,)
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize("masked", [False, True], ids=["constant", "input"])
 @pytest.mark.parametrize("then", _THEN)
 def test_masked_scores_keep_their_precision(then, masked):

@@ -135,6 +135,7 @@ class Power(nn.Module):
         return y + 1
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_input_that_meets_itself_is_ready_whatever_is_there(times, tmp_path):
     """The rules of streams hold at the port, at full rate."""

@@ -255,6 +255,7 @@ def errors_of(seed, entry, data, **options):
     return *errors, info
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", FEW_BITS)
 @pytest.mark.parametrize("samples", [60, 200])
 def test_few_samples_never_make_it_worse(kind, samples):

@@ -255,6 +255,7 @@ def test_alpha_is_a_product_or_a_sign(name):
     assert preflight(quantize(mg)) == []
 
 
+@pytest.mark.full
 def test_sums_with_alpha_are_simulated_bit_for_bit(tmp_path):
     def sums(x, y, w):
         return torch.rsub(torch.sub(torch.add(x, y, alpha=1.5), w, alpha=2), 3, alpha=-1)

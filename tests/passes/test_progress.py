@@ -208,6 +208,7 @@ def test_one_beat_more_than_the_least_passes_too(quantized, model):
         assert bound == 1 or refused(mg, {name: 1})
 
 
+@pytest.mark.first(1)
 @few
 def test_what_is_refused_hangs(quantized, model, tmp_path):
     mg = quantized[model]
@@ -237,6 +238,7 @@ class Repeated(nn.Module):
         return x.repeat(1, 1, 2), x
 
 
+@pytest.mark.full
 def test_copies_of_lanes_are_wires(tmp_path):
     """Beside a fork they hold no beat, and wait for none of their own results."""
     table = {"default": "auto"}

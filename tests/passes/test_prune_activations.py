@@ -64,6 +64,7 @@ def test_zeros_that_a_layer_gives_by_itself_count():
     assert info["inserted"] == []
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("criterion", ["l1", "random"])
 def test_the_hardware_has_the_same_zeros(criterion, tmp_path):
     mg, _ = prune_activations_transform_pass(graph(), {"sparsity": 0.6, "criterion": criterion})

@@ -182,6 +182,7 @@ class Sum(nn.Module):
         return self.scores(torch.relu(x + self.second(x)))
 
 
+@pytest.mark.full
 def test_the_hardware_of_a_smaller_graph_is_bit_exact(tmp_path):
     smaller = mase_hw.prune(graph(Sum, 16, 6), structured=True, sparsity=0.5)
     project = mase_hw.emit_verilog(smaller, output=tmp_path / "project", parallelism=4)
@@ -205,6 +206,7 @@ class Recurrent(nn.Module):
         return self.scores(y[:, -1] if self.last else y)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU"])
 @pytest.mark.parametrize(("both", "last"), [(False, True), (True, False)])
 def test_hidden_units_of_recurrent_layers_leave_with_their_gates(kind, both, last):

@@ -135,6 +135,7 @@ def parts(info):
     return {tuple(pair) for pair in info["channels"].values()}
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("criterion", ["l1", "random"])
 def test_the_hidden_width_leaves(name, criterion):
@@ -179,6 +180,7 @@ def test_a_narrow_llama_has_the_weights_of_the_wide_one():
     torch.testing.assert_close(smaller(**inputs)["logits"], expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "ViT"])
 def test_a_canonical_graph_shrinks_alike(name):
     mg = canonicalize(mase_hw.trace(model_of(name), inputs_of(name, 3)))

@@ -103,6 +103,7 @@ def test_the_row_that_an_index_picks_is_exact(engine, tmp_path):
     assert free.interval_cycles == free.predicted_interval_cycles
 
 
+@pytest.mark.full
 def test_rows_of_a_constant_at_computed_places(tmp_path):
     table = example_values(5, 2, 3)
     inputs = torch.tensor([[0, 4, 2], [1, 1, 3]])

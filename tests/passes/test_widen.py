@@ -56,6 +56,7 @@ def quantized(function: Callable[..., Tensor], *inputs: Tensor, **fields: int) -
     return mase_hw.quantize(mase_hw.trace(Apply(function), inputs), config)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", CASES)
 def test_rows_of_three_decades_keep_what_their_inputs_have(name: str) -> None:
     mg = quantized(CASES[name], rows(0))
@@ -87,6 +88,7 @@ PAIRS: dict[str, Callable[..., Tensor]] = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", PAIRS)
 def test_functions_of_many_octaves_keep_what_their_operands_have(name: str) -> None:
     x, y = rows(0), rows(1)

@@ -96,6 +96,7 @@ def test_the_report_holds_every_step_and_layer(whole):
         assert "</svg>" in (whole.folder / f"{name}.svg").read_text()
 
 
+@pytest.mark.full
 def test_a_stopped_compression_goes_on_and_repeats(whole, tmp_path):
     class StopError(Exception):
         pass
@@ -120,6 +121,7 @@ def test_a_stopped_compression_goes_on_and_repeats(whole, tmp_path):
         assert (tmp_path / name).read_bytes() == (whole.folder / name).read_bytes(), name
 
 
+@pytest.mark.full
 def test_a_changed_step_is_done_again(whole, tmp_path):
     compress(tmp_path)
     changed = CONFIG | {"steps": [*CONFIG["steps"][:3], {"pass": "train", "epochs": 1}]}
@@ -154,6 +156,7 @@ def test_a_schedule_prunes_in_stages():
     assert pipeline.steps[1][1] == {"epochs": 1}
 
 
+@pytest.mark.full
 def test_channels_leave_and_adapters_are_fused_on_the_way():
     steps = [
         {"pass": "prune_structure", "sparsity": 0.5},
@@ -173,6 +176,7 @@ def test_channels_leave_and_adapters_are_fused_on_the_way():
     assert sum(zeros) == round(last["sparsity"] * 36)
 
 
+@pytest.mark.full
 def test_activations_leave_and_steps_are_learned(tmp_path):
     entry = {"name": "fixed", "data_in_width": 4, "weight_width": 3, "bias_width": 8}
     learn = {"pass": "train", "epochs": 4, "learning_rate": 1e-2, "learn_steps": True}

@@ -100,6 +100,7 @@ def test_every_form_means_the_same_samples(form: str) -> None:
         assert torch.equal(found, right)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("form", ["split by place", "loaders"])
 def test_several_inputs_go_through_a_compression(form: str, tmp_path: Path) -> None:
     trained = {**TRAIN, "trainer": "transformers" if form == "loaders" else "loop"}
@@ -118,6 +119,7 @@ def test_several_inputs_go_through_a_compression(form: str, tmp_path: Path) -> N
     assert found == result.test["after"]
 
 
+@pytest.mark.full
 def test_real_targets_are_measured_by_their_squared_errors(tmp_path: Path) -> None:
     targets = (VALUES * MASK).sum(dim=1, keepdim=True)
     data = ({"values": VALUES, "mask": MASK}, targets)
@@ -131,6 +133,7 @@ def test_real_targets_are_measured_by_their_squared_errors(tmp_path: Path) -> No
     assert (tmp_path / "sweep" / "sweep.png").is_file()
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("task", ["classification", "regression"])
 def test_several_inputs_go_through_a_search(task: str, tmp_path: Path) -> None:
     classes = task == "classification"

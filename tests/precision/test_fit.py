@@ -100,6 +100,7 @@ def test_the_goal_holds_on_held_out_samples_for_less_than_uniform_formats() -> N
         assert found.result.cost.weighed < min(item.cost.weighed for item in as_good)
 
 
+@pytest.mark.full
 def test_prediction_holds_where_samples_are_sorted_by_size() -> None:
     torch.manual_seed(0)
     model = spread(nn.Sequential(nn.Linear(12, 10), nn.ReLU(), nn.Linear(10, 4)))
@@ -111,6 +112,7 @@ def test_prediction_holds_where_samples_are_sorted_by_size() -> None:
     assert found.predicted_db == pytest.approx(found.result.sqnr_db, abs=2.0)
 
 
+@pytest.mark.full
 def test_ranges_reach_over_the_samples_to_compare_on() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
@@ -143,6 +145,7 @@ def test_the_same_seed_finds_the_same() -> None:
     assert first.rows == second.rows
 
 
+@pytest.mark.full
 def test_a_configuration_that_was_found_is_taken_back(tmp_path: Path) -> None:
     graph = block()
     found = fit_formats(graph, min_sqnr=30)
@@ -307,6 +310,7 @@ def test_accuracy_is_kept_where_it_is_asked_for() -> None:
     assert found.result.cost.weighed < loose[0].cost.weighed
 
 
+@pytest.mark.full
 def test_accuracy_is_counted_on_as_many_samples_as_its_bound_needs() -> None:
     torch.manual_seed(0)
     model, inputs = nn.Linear(8, 3), torch.randn(20_000, 8)
@@ -425,6 +429,7 @@ def test_the_best_agreement_within_a_budget() -> None:
     assert tight.result.cost.lut <= 420
 
 
+@pytest.mark.full
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
 
@@ -438,6 +443,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
         fit_formats(perceptron(), min_sqnr=30, seed=1, output=tmp_path, formats=["fixed"])
 
 
+@pytest.mark.full
 def test_progress_only_grows() -> None:
     seen: list[tuple[int, int]] = []
     fit_formats(

@@ -46,6 +46,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_register_that_keeps_its_state_is_found(fault):
     line, claim = FAULTS[fault]

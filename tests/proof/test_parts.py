@@ -130,23 +130,11 @@ BROKEN = {
 }  # fmt: skip
 
 
-SLOW_BROKEN = {
-    "a word that passes a stall",
-    "a beat that goes back to nobody",
-    "a beat that goes back twice",
-    "the length of another request",
-    "a burst that changes while it waits",
-    "an error that is not told",
-    "a beat more than there is room for",
-    "bursts that lie too near",
-    "a place that is not given back",
-    "a beat that is dropped",
-}
 PROVED = [
     Fork(2), Join(3), Gearbox(4, 3, 3), Gearbox(2, 3, 2), *RomSource.proofs(),
     *LayerSource.proofs()[2:4], LoopExit(1, 2, 3), LoopExit(1, 2, 3, True), PORT, SOURCE,
 ]  # fmt: skip
-SLOW_PROVED = [
+MORE_PROVED = [
     part
     for cls in (LayerSource, LoopExit, AxiReadPort, AxiSource)
     for part in cls.proofs()
@@ -154,9 +142,10 @@ SLOW_PROVED = [
 ]
 
 
+@pytest.mark.first(3)
 @pytest.mark.parametrize(
     "part",
-    [*PROVED, *(pytest.param(part, marks=pytest.mark.full) for part in SLOW_PROVED)],
+    [*PROVED, *MORE_PROVED],
     ids=str,
 )
 def test_a_part_is_proved_whole(part):
@@ -167,13 +156,8 @@ def test_a_part_is_proved_whole(part):
         assert row.verdict.status == wanted, (row.claim, row.said)
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(name, marks=pytest.mark.full) if name in SLOW_BROKEN else name
-        for name in BROKEN
-    ],
-)
+@pytest.mark.first(5)
+@pytest.mark.parametrize("fault", BROKEN)
 def test_a_part_that_is_broken_on_purpose_fails(fault):
     part, breach, old, new = BROKEN[fault]
     text = library()[part.module]

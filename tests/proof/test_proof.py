@@ -52,6 +52,7 @@ def failed(rows: dict[str, ProofRow]) -> set[str]:
     return {name for name, row in rows.items() if row.verdict.status in ("refuted", "vacuous")}
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("depth", [1, 3])
 def test_a_queue_is_proved_unbounded(depth):
     rows = verdicts(fifo(depth))
@@ -151,6 +152,7 @@ def test_a_block_that_is_replayed_too_often_fails():
     assert failed(verdicts(cell, wrong, limit_seconds=3)) >= {"not invented", "right data"}
 
 
+@pytest.mark.full
 def test_a_module_that_never_does_what_is_claimed_is_no_success():
     """Nothing ever enters: what is said of results would hold of no result."""
     shut = [
@@ -170,6 +172,7 @@ def test_an_invariant_that_was_not_checked_is_no_proof():
     assert solver.outcome(f"{said}Property proved.") is None
 
 
+@pytest.mark.full
 def test_a_search_without_an_end_is_inconclusive(monkeypatch):
     for search in ("_prove", "_look"):
         monkeypatch.setattr(solver.Circuit, search, lambda *_: solver.Verdict("bounded", 0))
@@ -198,7 +201,7 @@ def test_without_the_solver_the_command_that_installs_it_is_told(monkeypatch):
         prove("StreamFifo")
 
 
-def test_the_command_prints_a_table_and_a_record():
+def test_prove_prints_a_table_and_a_record():
     runner = CliRunner()
     shown = runner.invoke(build_app(), ["prove", "mase_copy_lanes", "--samples", "1"])
     assert shown.exit_code == 0, shown.output
@@ -209,6 +212,7 @@ def test_the_command_prints_a_table_and_a_record():
     assert record["proved"] >= 4
 
 
+@pytest.mark.full
 def test_a_sum_of_rounds_is_proved_whole():
     """Its control needs what ties credits, results on their way and the turn: found from runs."""
     cell = subjects(Argmax)[1]

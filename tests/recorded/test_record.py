@@ -29,6 +29,7 @@ def hold(name: str, *fields: str) -> None:
     assert not lines, record.explain(name, lines)
 
 
+@pytest.mark.first(4)
 @pytest.mark.parametrize("name", list(designs.SMALL))
 def test_a_small_design_computes_what_it_did(name: str) -> None:
     hold(name, *record.WITHOUT_AREA)

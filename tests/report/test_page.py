@@ -113,6 +113,7 @@ def test_every_layer_can_be_chosen_by_keyboard_and_is_named(page, project):
     assert all("aria-label" in item for tag, item in outline.found if item.get("role") == "img")
 
 
+@pytest.mark.full
 def test_a_broken_design_is_not_called_exact(project, tmp_path):
     folder = tmp_path / "broken"
     shutil.copytree(project.folder, folder)
@@ -124,6 +125,7 @@ def test_a_broken_design_is_not_called_exact(project, tmp_path):
     assert "first mismatch in second" in text
 
 
+@pytest.mark.full
 def test_two_projects_are_shown_side_by_side(project, tmp_path, monkeypatch, capsys):
     other = mase_hw.emit_verilog(
         Branches().eval(), torch.randn(16, 8), output=tmp_path / "fast", parallelism=8
@@ -138,6 +140,7 @@ def test_two_projects_are_shown_side_by_side(project, tmp_path, monkeypatch, cap
     assert "Beside fast" in both
 
 
+@pytest.mark.full
 def test_wrong_folders_and_files_of_others_are_told(project, tmp_path):
     with pytest.raises(EmissionError, match="is not a mase-hw project"):
         write_report(tmp_path)

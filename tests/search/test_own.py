@@ -49,6 +49,7 @@ def test_an_objective_of_ones_own_sees_the_quantized_graph(tmp_path):
     assert best.config["linear_0"]["config"]["weight_width"] == 8
 
 
+@pytest.mark.full
 def test_several_numbers_make_a_front_and_callbacks_are_called(tmp_path):
     called = []
 
@@ -69,6 +70,7 @@ def test_several_numbers_make_a_front_and_callbacks_are_called(tmp_path):
     assert {"objective_0", "objective_1"} <= set(result.best[0].metrics)
 
 
+@pytest.mark.full
 def test_an_objective_may_prune(tmp_path):
     def impatient(quantized, trial):
         trial.report(1.0, 0)

@@ -73,6 +73,7 @@ def stored(folder):
     return optuna.load_study(study_name="tiny", storage=url).get_trials()
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_finds_something(tmp_path, sampler):
     config = {"sampler": sampler, "objectives": ["accuracy"], "trials": 12}
@@ -86,6 +87,7 @@ def test_every_sampler_finds_something(tmp_path, sampler):
     }
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("sampler", ["random", "tpe", "nsga2"])
 def test_a_search_repeats_and_goes_on_where_it_was(tmp_path, sampler):
     config = {"sampler": sampler, "trials": 14, "objectives": ["accuracy", "average_bits"]}
@@ -134,6 +136,7 @@ def test_an_operand_may_have_a_format_of_its_own(tmp_path):
     assert config["data_out_0_width"] in (8, 16)
 
 
+@pytest.mark.full
 def test_a_front_holds_what_nothing_dominates(tmp_path):
     result = run(tmp_path, {"objectives": ["accuracy", "average_bits"], "trials": 25})
     points = [tuple(trial.values) for trial in stored(tmp_path)]
@@ -149,6 +152,7 @@ def test_a_front_holds_what_nothing_dominates(tmp_path):
         assert len(list(csv.DictReader(file))) == 25
 
 
+@pytest.mark.full
 def test_constraints_bound_the_result(tmp_path):
     tables = space() | {"parallelism": {"default": [1, 2, 4, 8]}}
     config = {"space": tables, "trials": 20, "objectives": ["interval_cycles"]}
@@ -336,7 +340,7 @@ def test_workers_end_when_the_main_process_is_killed(tmp_path):
         working = _workers(shared)
         main.kill()
     assert len(working) == 2
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while time.monotonic() < end and _workers(shared):
         time.sleep(0.1)
     assert _workers(shared) == []

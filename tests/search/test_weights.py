@@ -82,6 +82,7 @@ def factory(tmp_path):
     return f"{path}:tiny"
 
 
+@pytest.mark.full
 def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, factory):
     space = {"architecture": {"hidden": [4, 8], "layers": [1, 2]}, "quantize": FORMATS}
     config = {
@@ -104,6 +105,7 @@ def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, facto
     )
 
 
+@pytest.mark.full
 def test_finetuning_learns_the_steps_that_are_emitted(tmp_path):
     space = {
         "quantize": {
@@ -151,6 +153,7 @@ def test_sparsity_and_layers_are_searched(tmp_path):
         assert ("linear_2" in shares) != item.parameters["skip.linear_2"]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "space", [{"prune": {"sparsity": [0.1, 0.5]}}, {"skip": ["linear_2"]}], ids=["prune", "skip"]
 )
@@ -269,6 +272,7 @@ def test_bad_settings_are_refused(tmp_path, factory):
         search(mg, {"space": space, "training": {}}, output=tmp_path, samples=bare)
 
 
+@pytest.mark.full
 def test_a_search_that_trains_repeats(tmp_path, factory):
     space = {"architecture": {"hidden": [4, 6, 8]}, "prune": {"sparsity": [0.2, 0.6]}}
     config = {"space": space, "training": {"epochs": 1}, "finetuning": {"epochs": 1}, "trials": 4}

@@ -101,6 +101,7 @@ def test_one_process_builds_and_the_others_wait(
     assert sorted(path.name for path in (tmp_path / "kind").iterdir()) == ["key", "key.lock"]
 
 
+@pytest.mark.full
 def test_a_path_beyond_ascii_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Verilator writes such names as in C: octal, which JSON does not know."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "é漢" / "cache"))
@@ -122,6 +123,7 @@ def test_failed_build_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert [path.name for path in (tmp_path / "kind").iterdir()] == ["key.lock"]
 
 
+@pytest.mark.full
 def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path: Path) -> None:
     project = write_project(tmp_path / "project")
     path = next(project.rglob("scale.sv"))
@@ -131,6 +133,7 @@ def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path: Path) -> N
         build.build_model(project, DesignSummary.load(project))
 
 
+@pytest.mark.full
 def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     warnings = (*build.HARNESS_WARNINGS, "-Wpedantic", "-Werror")
     monkeypatch.setattr(build, "HARNESS_WARNINGS", warnings)

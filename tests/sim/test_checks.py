@@ -38,6 +38,7 @@ def run(folder: Path, engine: str, *chain: Layer, checks: bool | None = True) ->
     )  # fmt: skip
 
 
+@pytest.mark.first(1)
 @both
 @pytest.mark.parametrize(
     ("fault", "rule"),
@@ -55,6 +56,7 @@ def test_a_stream_inside_breaks_a_rule(tmp_path: Path, engine: str, fault: str, 
     assert re.fullmatch(rf"data_out of scale1_fault: {rule} \(cycle \d+\)", str(first))
 
 
+@pytest.mark.full
 def test_checks_are_the_default_in_cocotb(tmp_path: Path) -> None:
     faulty = replace(SCALE1, fault="unstable_data")
     assert run(tmp_path / "native", "native", faulty, SCALE2, checks=None).violations == ()
@@ -62,6 +64,7 @@ def test_checks_are_the_default_in_cocotb(tmp_path: Path) -> None:
     assert run(tmp_path / "without", "cocotb", faulty, SCALE2, checks=False).violations == ()
 
 
+@pytest.mark.first(1)
 @both
 def test_both_engines_say_the_same(tmp_path: Path, engine: str) -> None:
     """The cycle is the one in which a probe of the same stream sees it."""
@@ -94,6 +97,7 @@ def broken(sound: Project, folder: Path, fault: tuple[str, str, str]) -> Path:
     return copy
 
 
+@pytest.mark.full
 def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path) -> None:
     """A result never needs the last credit here: every bit and every cycle is right without."""
     folder = broken(sound, tmp_path, ONE_CREDIT_LESS)
@@ -107,6 +111,7 @@ def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path)
     )
 
 
+@pytest.mark.first(1)
 @both
 def test_a_cell_that_makes_no_progress_is_named(
     sound: Project, tmp_path: Path, engine: str
@@ -120,6 +125,7 @@ def test_a_cell_that_makes_no_progress_is_named(
     )
 
 
+@pytest.mark.full
 def test_what_a_reset_leaves_on_offer(sound: Project, tmp_path: Path) -> None:
     folder = broken(sound, tmp_path, UNRESET)
     report = mase_hw.simulate(folder, samples=4, resets=10, checks=True)

@@ -53,6 +53,7 @@ def test_values_are_those_of_each_model(project, tmp_path):
     assert "tanh_19" in [str(cell) for cell in found.table().columns[0].cells]
 
 
+@pytest.mark.first(2)
 @pytest.mark.parametrize("operand", ["weight", "bias"])
 @pytest.mark.parametrize("number", range(LAYERS))
 def test_a_fault_is_found_in_its_layer(project, tmp_path, number, operand):
@@ -68,6 +69,7 @@ def test_a_fault_is_found_in_its_layer(project, tmp_path, number, operand):
     assert found.first_wrong.first.expected != found.first_wrong.first.got
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("count", [3, 5])
 def test_a_model_that_takes_time_first_is_compared_with_itself(tmp_path, count):
     torch.manual_seed(0)

@@ -23,6 +23,7 @@ def run(folder: Path, engine: str, stall: float, *chain: Layer) -> SimulationRep
     )
 
 
+@pytest.mark.first(1)
 @each
 @pytest.mark.parametrize(
     ("fault", "inference", "layer"),
@@ -86,6 +87,7 @@ def test_wrong_weight(tmp_path: Path, engine: str) -> None:
     assert (first.node, first.index, first.beat, first.lane) == ("scale1", (0, 4), 1, 0)
 
 
+@pytest.mark.first(1)
 @both
 @pytest.mark.parametrize(
     ("fault", "rule"),
@@ -103,6 +105,7 @@ def test_broken_stream_rules(tmp_path: Path, engine: str, fault: str, rule: str)
     assert {item.rule for item in report.violations} == {rule}
 
 
+@pytest.mark.full
 def test_valid_that_waits_for_ready(tmp_path: Path) -> None:
     faulty = replace(SCALE2, fault="wait_for_ready")
     report = run(tmp_path / "native", "native", 0.4, SCALE1, faulty)
@@ -125,6 +128,7 @@ def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: fl
     assert "scale1_data_out_0 of scale1 is valid but not accepted" in message
 
 
+@pytest.mark.full
 @each
 def test_mismatch_names_the_waveform(tmp_path: Path, engine: str) -> None:
     folder = write_project(tmp_path / "p", ((SCALE1, replace(SCALE2, fault="one_too_high")),))

@@ -31,6 +31,7 @@ def outside(tmp_path_factory):
     )
 
 
+@pytest.mark.first(1)
 @each
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
@@ -40,6 +41,7 @@ def test_a_reset_in_any_cycle_leaves_nothing_behind(layers, engine, stall):
     assert report.followed >= 5
 
 
+@pytest.mark.full
 @each
 def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     """At the start it may hold what it should: only a later reset shows it."""
@@ -60,6 +62,7 @@ def test_a_register_that_a_reset_forgets_is_found(layers, engine, tmp_path):
     assert not report.is_right
 
 
+@pytest.mark.full
 @each
 def test_the_memory_is_reset_with_the_design(outside, engine):
     report = mase_hw.simulate(outside, samples=6, engine=engine, resets=20, stall=0.2)
@@ -77,12 +80,14 @@ def test_a_memory_that_never_answers_is_named(outside, engine):
         mase_hw.simulate(outside, samples=2, engine=engine, memory={"answered_beats": 0})
 
 
+@pytest.mark.full
 @each
 def test_a_memory_that_is_late_changes_no_bit(outside, engine):
     late = {"latency_cycles": 150, "cycles_per_beat": 5}
     assert mase_hw.simulate(outside, samples=3, engine=engine, memory=late).bit_exact
 
 
+@pytest.mark.full
 def test_memory_does_not_grow_with_the_length_of_a_run(layers):
     short, long = (mase_hw.simulate(layers, samples=10, repeats=n) for n in (100, 10_000))
     assert long.is_right
@@ -93,6 +98,7 @@ def test_memory_does_not_grow_with_the_length_of_a_run(layers):
     assert kept.peak_kib > long.peak_kib + 2048  # What is kept shows.
 
 
+@pytest.mark.full
 def test_a_pass_that_differs_from_the_first_is_found(layers, tmp_path):
     """A register that counts inferences, and turns a bit of the fortieth."""
 

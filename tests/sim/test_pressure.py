@@ -31,6 +31,7 @@ def changed(project, folder, module, old, new):
     return copy
 
 
+@pytest.mark.full
 @each
 def test_pauses_are_long_enough_for_a_slow_design(slow, engine, tmp_path):
     """A layer that has room for ever overflows only when nothing leaves for several intervals."""
@@ -62,6 +63,7 @@ def test_cycles_that_differ_from_the_prediction_change_the_verdict(slow, tmp_pat
     assert mase_hw.simulate(late, samples=20, stall=0.2).as_predicted is None
 
 
+@pytest.mark.full
 def test_a_register_that_needs_two_cycles_of_reset_is_found(slow, tmp_path):
     """The flag that results are waiting is cleared in the second cycle of a reset alone."""
     broken = changed(

@@ -82,6 +82,7 @@ def _wide(lanes, folder):
     return mase_hw.emit_verilog(layer, torch.randn(8, 64), output=folder, parallelism=lanes)
 
 
+@pytest.mark.full
 def test_many_lanes_share_the_code_of_a_dot_product(tmp_path):
     few, more, most = (_wide(lanes, tmp_path / str(lanes)) for lanes in (8, 16, 32))
     assert not DesignSummary.load(few.folder).repeated

@@ -38,6 +38,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_project(tmp_path_factory.mktemp("chain") / "project")
 
 
+@pytest.mark.first(1)
 @both
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.8])
 def test_bit_exact_under_stalls(project: Path, engine: str, stall: float) -> None:
@@ -60,6 +61,7 @@ def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
     assert report.interval_cycles > 1.3 * report.predicted_interval_cycles
 
 
+@pytest.mark.first(1)
 @both
 def test_inputs_or_outputs_stall_alone(
     project: Path, engine: str, monkeypatch: pytest.MonkeyPatch
@@ -94,6 +96,7 @@ def test_inputs_or_outputs_stall_alone(
     assert idle_passage <= passage < pressed_passage
 
 
+@pytest.mark.first(1)
 @both
 def test_probes_are_compared(project: Path, engine: str) -> None:
     report = simulate(
@@ -103,6 +106,7 @@ def test_probes_are_compared(project: Path, engine: str) -> None:
     assert report.elements == 2 * 20 * ELEMENTS
 
 
+@pytest.mark.first(1)
 @both
 def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
     folder = write_project(tmp_path / "two", TWO_CHAINS)
@@ -114,6 +118,7 @@ def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
         assert list(report.outputs) == ["data_out_0", "data_out_1"]
 
 
+@pytest.mark.first(1)
 @both
 def test_waveform(project: Path, engine: str) -> None:
     report = simulate(project, samples=5, engine=engine, waves=True, reference=reference)
@@ -140,6 +145,7 @@ def test_json_is_one_object_with_the_promised_keys(project: Path) -> None:
     assert entry["engine"] == "native"
 
 
+@pytest.mark.full
 def test_outputs_are_saved(project: Path, tmp_path: Path) -> None:
     values = torch.linspace(-8, 7, 4 * ELEMENTS).reshape(4, ELEMENTS)
     simulate(project, values, outputs=tmp_path / "y.npz", reference=reference)
@@ -209,6 +215,7 @@ def test_wrong_options(project: Path, options: dict[str, object], message: str) 
         simulate(project, reference=reference, **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.full
 def test_reports_are_the_same_for_the_same_seed(project: Path) -> None:
     def run(seed: int) -> SimulationReport:
         return simulate(project, samples=30, stall=0.4, seed=seed, reference=reference)
@@ -233,6 +240,7 @@ def test_missing_source_is_one_message(tmp_path: Path) -> None:
         simulate(folder, samples=1, reference=reference)
 
 
+@pytest.mark.full
 def test_missing_memory_image_is_one_message(tmp_path: Path) -> None:
     folder = write_project(tmp_path / "image")
     (folder / "mem" / "scale1_weight.mem").unlink()

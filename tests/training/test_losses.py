@@ -22,6 +22,7 @@ QUICK = ("BertForSequenceClassification", "BertForQuestionAnswering", "T5ForCond
 EIGHT_BITS = CONFIGS["8 bits"]
 
 
+@pytest.mark.first(10)
 @pytest.mark.parametrize("case", list(torch_cases()), ids=lambda case: case.name)
 def test_losses_of_torch_are_those_of_the_results(case):
     assert loss_error(case) <= 1e-5
@@ -66,6 +67,7 @@ class Autoencoder(nn.Module):
         return {"loss": loss, "found": y} if self.named else (loss, [y])
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("named", [True, False])
 def test_a_loss_reads_inputs_as_they_are_and_has_no_hardware(named, tmp_path):
     x = 3 * torch.randn(20, 6, generator=torch.Generator().manual_seed(0))

@@ -100,6 +100,7 @@ def test_a_captured_graph_trains_as_its_model_does():
         assert torch.equal(value, model.state_dict()[name]), name
 
 
+@pytest.mark.full
 def test_dropout_of_training_needs_no_hardware(tmp_path):
     mg = graph(quantized=True)
     project = mase_hw.emit_verilog(mg, output=tmp_path / "project")
@@ -108,6 +109,7 @@ def test_dropout_of_training_needs_no_hardware(tmp_path):
     assert not any("dropout" in str(node.target) for node in project.mg.nodes)
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("trainer", [Trainer, TransformersTrainer])
 def test_every_epoch_is_recorded_and_the_best_is_kept(trainer, tmp_path):
     inputs, labels = samples()
@@ -148,6 +150,7 @@ def test_training_leaves_the_random_numbers_of_others_alone():
     assert torch.equal(torch.rand(3), expected)
 
 
+@pytest.mark.full
 def test_stopped_training_goes_on_to_the_same_weights_and_record(tmp_path):
     inputs, labels = samples()
     held = samples(30)

@@ -81,7 +81,7 @@ def test_rows(name: str, folder: Path, quick: bool) -> Iterator[Row]:
     file, chosen = TESTS[name]
     count = "40" if quick else "1000"
     command = [sys.executable, "-m", "pytest", "-q", "-k", chosen, f"tests/{file}"]
-    command += ["-m", "slow or not slow"]
+    command += ["-m", "full or not full"]
     result = subprocess.run(
         ["env", f"MASE_HW_BUS_INFERENCES={count}", *command],
         capture_output=True,

@@ -1,6 +1,6 @@
 """Single mutations of the Python sources: does a test see each?
 
-`python -m tests.mutate [--count 60] [--seed 0] [--seconds 240] [--folder deploy/driver]`, in the
+`python -m tests.bench.mutate [--count 60] [--seed 0] [--seconds 240] [--folder deploy/driver]`, in the
 checkout's root. A mutation is an operator, a comparison, a condition, a constant, or a statement
 that is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
 messages, types and what runs before tests is left alone. Each runs, in a copy of the tree with a
@@ -26,7 +26,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("ops", "passes", "formats", "graph")
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "*",
