@@ -58,8 +58,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     for node in formats:
         update(node, exact=True)
         for rounding in list(node.users):
-            rounding.replace_all_uses_with(node)
-            erase_node(mg, rounding)
+            _join(mg, node, rounding)
     kept = _declare(mg, formats)
     mg.recompile()
     return mg, {"kept": kept}
@@ -72,8 +71,7 @@ def _hoist(mg: MaseGraph) -> bool:
             continue
         (producer,) = node.all_input_nodes
         if is_rounding(producer) and _format(producer) == _format(node):
-            node.replace_all_uses_with(producer)
-            erase_node(mg, node)
+            _join(mg, producer, node)
             return True
         if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
             continue
@@ -89,6 +87,14 @@ def _hoist(mg: MaseGraph) -> bool:
             erase_node(mg, producer)
         return True
     return False
+
+
+def _join(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Let a node give what a rounding behind it gives."""
+    joined = dict.fromkeys((*metadata(node).roundings, *metadata(rounding).roundings))
+    update(node, roundings=tuple(joined))
+    rounding.replace_all_uses_with(node)
+    erase_node(mg, rounding)
 
 
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:

@@ -72,8 +72,8 @@ def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | Non
     losses = loss_nodes(mg)
     entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
-        if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
-            update(node, declared={}, exact=False)
+        if config.own(node.name, common(node).operator) is not None:
+            update(node, declared={}, exact=False, configured=True)
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry, whole.get(node, {}))

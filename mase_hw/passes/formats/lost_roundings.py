@@ -1,0 +1,197 @@
+"""Roundings that a model declares, and that number formats do not keep."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+
+from mase_hw.arithmetic.requantize import scales
+from mase_hw.formats import Format
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
+from mase_hw.graph.losses import loss_nodes
+from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import Rounding, common, location, metadata
+from mase_hw.graph.rounded import is_rounding
+from mase_hw.graph.streams import consumers, stream_operands
+from mase_hw.ops import Numeric, operators
+from mase_hw.passes.formats.cast import ROLE
+
+# Codes that are tried one by one.
+MOST_BITS = 16
+# Steps of what is approximated, of one step that it is rounded to.
+FINER = 1 << 8
+CURE = (
+    "round it in the model to a format that its reader has hardware for, or select the reader in "
+    "the configuration: its format then stands in place of the model's"
+)
+
+
+@dataclass(frozen=True)
+class LostRounding:
+    """A rounding that is not kept.
+
+    Attributes:
+        rounding: the rounding.
+        node: that holds it, or the output where none does.
+        reason: what stands in its place.
+    """
+
+    rounding: Rounding
+    node: Node
+    reason: str
+
+    def __str__(self) -> str:
+        number = _described(self.rounding.number)
+        return f"{self.rounding} rounds to {number}, {self.reason}; {CURE}"
+
+
+def lost_roundings(mg: MaseGraph) -> Iterator[LostRounding]:
+    """Yield the roundings of a model that a quantised graph does not compute.
+
+    One is kept where a tensor has its very format, all that read the tensor read its values, and
+    nothing has rounded before what the model does not. What a configuration selects is the user's.
+
+    Args:
+        mg: a quantised graph, before hardware is chosen.
+    """
+    losses, held = loss_nodes(mg), defaultdict[str, list[tuple[Node, Rounding]]](list)
+    for node in mg.nodes:
+        if node.op != "output":
+            for rounding in metadata(node).roundings:
+                held[rounding.name].append((node, rounding))
+    for rounding in metadata(mg.fx_graph.output_node()).roundings:
+        places = held[rounding.name]
+        if not places:
+            reason = "and no tensor of the graph is that any more"
+            yield LostRounding(rounding, mg.fx_graph.output_node(), reason)
+        for node, item in places:
+            found = _lost(node, item)
+            if found and node not in losses and not metadata(node).configured:
+                yield LostRounding(item, node, found)
+                break
+
+
+def kept_roundings(mg: MaseGraph) -> tuple[int, int]:
+    """Return how many roundings of its model a quantised graph keeps, of how many.
+
+    Those are missing in whose place the configuration selects another format.
+    """
+    every = metadata(mg.fx_graph.output_node()).roundings
+    lost = {item.rounding.name for item in lost_roundings(mg)}
+    lost |= {
+        item.name
+        for node in mg.nodes
+        if node.op == "call_function"
+        for item in _replaced(node)
+    }
+    return len(every) - len(lost), len(every)
+
+
+def _replaced(node: Node) -> Iterator[Rounding]:
+    """Yield the roundings that a configured node reads or gives otherwise."""
+    if not metadata(node).configured:
+        return
+    yield from (item for item in metadata(node).roundings if _lost(node, item))
+    for _, producer in stream_operands(node):
+        before = stream_operands(producer)[0][1] if _is_cast(producer) else producer
+        if before is not producer and not _is_exact(before, producer):
+            yield from metadata(before).roundings
+
+
+def _lost(node: Node, rounding: Rounding) -> str:
+    """Return what is in the place of a rounding that a node holds; nothing where it is kept."""
+    known = common(node)
+    if rounding.tensor in known.operands:
+        # Factors of a normalisation may have gone into its scales.
+        wanted = metadata(node).declared.get(rounding.tensor, rounding.number)
+        number = known.operands[rounding.tensor].format
+        if number == wanted:
+            return ""
+        return f"and {rounding.tensor} of {_named(node)} is {_described(number)}"
+    number = known.results[rounding.tensor].format
+    if number != rounding.number:
+        return f"and {_named(node)} gives {_described(number)}"
+    if is_rounding(node):
+        (_, producer), = stream_operands(node)
+        if not _may_be_rounded(producer, rounding.number):
+            first = common(producer).results["data_out_0"].format
+            return f"and what it takes, {_named(producer)}, is rounded to {_described(first)} first"
+    for user, name in consumers(node):
+        if _is_cast(user) and not metadata(user).roundings and not _is_exact(node, user):
+            readers = [item for item, _ in consumers(user) if not metadata(item).configured]
+            if readers or any(item.op == "output" for item in user.users):
+                reader = _named(readers[0]) if readers else "the output"
+                number = common(user).results["data_out_0"].format
+                return f"and {reader} takes it as {_described(number)}"
+        if not _is_cast(user) and common(user).operands[name].format != rounding.number:
+            number = common(user).operands[name].format
+            return f"and {_named(user)} takes it as {_described(number)}"
+    return ""
+
+
+def _may_be_rounded(producer: Node, number: Format) -> bool:
+    """Return whether a rounding of what a node gives is that of the model.
+
+    What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
+    finer steps.
+    """
+    if metadata(producer).roundings:
+        return True
+    known = common(producer)
+    spec = known.results["data_out_0"]
+    operator = operators()[known.operator] if known.operator else None
+    if operator is None:
+        return False
+    if not spec.dtype.startswith(("float", "bfloat")) or _is_cast(producer):
+        return True
+    given = spec.quantized
+    if not Numeric.of(operator).approximates or not isinstance(given, Fixed):
+        return False
+    if not isinstance(number, Fixed | ScaledInteger):
+        return False
+    return scales(given)[0] * FINER <= min(scales(number))
+
+
+def _is_exact(node: Node, cast: Node) -> bool:
+    """Return whether a cast loses no value that a node gives."""
+    number = common(node).results["data_out_0"].quantized
+    return holds(common(cast).results["data_out_0"].quantized, number)
+
+
+def holds(wider: Format, number: Format) -> bool:
+    """Return whether every value of a format is one of another format."""
+    if wider == number:
+        return True
+    if isinstance(number, Fixed | ScaledInteger) and isinstance(wider, Fixed | ScaledInteger):
+        ratios = [step / scales(wider)[0] for step in scales(number)]
+        if len(scales(wider)) > 1 or any(ratio.denominator > 1 for ratio in ratios):
+            return False
+    if number.bits_per_element > MOST_BITS:
+        return False
+    low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    if low > high or len(getattr(number, "scales", (1,))) > 1:
+        return False
+    values = number.decode(torch.arange(low, high + 1))
+    return torch.equal(wider.round_values(values), values)
+
+
+def _is_cast(node: Node) -> bool:
+    operator = common(node).operator if node.op == "call_function" else None
+    return operator is not None and operators()[operator].role == ROLE
+
+
+def _named(node: Node) -> str:
+    return f"{node.name} ({location(node)})"
+
+
+def _described(number: Format | None) -> str:
+    """Return a format with the scale and the zero point that integers have."""
+    if not isinstance(number, ScaledInteger) or len(number.scales) > 1:
+        return "real numbers" if number is None else str(number)
+    return f"{number} of steps of {number.scale:.6g} around {number.zero_point}"
