@@ -23,6 +23,7 @@ from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, mas
 from mase_hw.ops._numbers import (
     Exact,
     Multiplying,
+    Rescaled,
     Numeric,
     Selecting,
     Summing,
@@ -69,6 +70,7 @@ __all__ = [
     "Masked",
     "Masking",
     "Multiplying",
+    "Rescaled",
     "Normalizing",
     "Numeric",
     "Operator",

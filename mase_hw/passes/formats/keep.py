@@ -4,26 +4,48 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._aten import overload
+from mase_hw._kinds import Table
+from mase_hw.arithmetic.requantize import scales
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALED, Format, names_in
+from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Elementwise, Multiplying, Numeric, Operator, Selecting, carried, operators
-from mase_hw.passes._insert import unique_name
+from mase_hw.ops import (
+    Elementwise,
+    Multiplying,
+    Numeric,
+    Operator,
+    Rescaled,
+    Selecting,
+    carried,
+    operator_for,
+    operators,
+)
+from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
+from mase_hw.passes.canonical._rewrite import rewrite
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats.shared_formats import shares_format
 
+STEPS = "steps"
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
+# Bits of a step of the model's that what is approximated has before it is rounded to them.
+FINER_BITS = (16, 14, 12, 10, 8)
 
 
 @graph_pass
@@ -55,10 +77,14 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
             number = _asked(node)
             if number is not None and _may_give(node, number):
                 formats[node] = number
-    for node in formats:
+    for node, number in formats.items():
         update(node, exact=True)
+        if node.op == "placeholder":
+            update(node, declared={"data_out_0": number})
         for rounding in list(node.users):
             _join(mg, node, rounding)
+    mg = _in_steps(mg, formats)
+    formats = {mg.node(node.name): number for node, number in formats.items()}
     kept = _declare(mg, formats)
     mg.recompile()
     return mg, {"kept": kept}
@@ -181,22 +207,66 @@ def _asked(node: Node) -> Format | None:
     )
 
 
+def _in_steps(mg: MaseGraph, formats: Mapping[Node, Format]) -> MaseGraph:
+    """Let operators take steps of a scale that they have no hardware for, where they can.
+
+    Steps are whole numbers, so that nothing is rounded once more.
+    """
+    taken = []
+    for node, number in _streams(mg, formats).items():
+        for user in [item for item in node.users if item.op == "call_function"]:
+            operator = operator_for(user.target)
+            if not isinstance(operator, Rescaled) or number.name in operator.formats:
+                continue
+            call = mg.call(user)
+            if isinstance(number, ScaledInteger) and [*call.streams] == ["data_in_0"]:
+                unit = float(number.real_scale)
+                steps = insert_after(
+                    mg, node, STEPS, *[common(node).results["data_out_0"]] * 2, (unit, False)
+                )
+                write = partial(_written, operator, call, unit)
+                rewrite(mg, user, call, write, {"data_in_0": steps})
+                taken.append(steps)
+    return add_common_metadata_analysis_pass(mg)[0] if taken else mg
+
+
+def _written(operator: Rescaled, call: Call, unit: float, operands: Table) -> list[Tensor]:
+    return [operator.in_units(call, operands, unit)]
+
+
+def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format]:
+    """Return the formats of all streams that the model rounds, behind what moves them too."""
+    known = dict(formats)
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        given = {known.get(item) for _, item in stream_operands(node)}
+        if is_rounding(node):
+            known[node] = _format(node)
+        elif node not in known and _commutes_with_rounding(mg, node) and len(given) == 1:
+            (number,) = given
+            if number is not None:
+                known[node] = number
+        elif _operator(node).role == STEPS and None not in given:
+            specs = {"data_in_0": common(node).operands["data_in_0"].with_format(*given)}
+            own = Numeric.of(_operator(node)).result_format(replace(mg.call(node), operands=specs))
+            if own is not None:
+                known[node] = own
+    return known
+
+
 def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
     """Note the formats of operands and results of all nodes behind rounded streams."""
-    known = dict(formats)
+    known = _streams(mg, formats)
     kept = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
         operator, streams = _operator(node), stream_operands(node)
         given = {name: known[item] for name, item in streams if item in known}
-        if is_rounding(node):
-            known[node] = _format(node)
-        elif _commutes_with_rounding(mg, node) and len(given) == len(streams) and given:
-            if len({*given.values()}) == 1:
-                known[node] = next(iter(given.values()))
-            if _commutes(node) and (not operator.casts or shares_format(node)):
-                continue
+        moves = _commutes(node) and (not operator.casts or shares_format(node))
+        if moves and not is_rounding(node) and len(given) == len(streams) and given:
+            continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *carried(operator)}
         if isinstance(operator, Multiplying) and result:
@@ -215,12 +285,51 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
             if number.name in has or kept_exactly
         }  # fmt: skip
         declared = {**own, **(given if fits else {}), **result}
+        if operator.role == STEPS:
+            declared = given
+        elif Numeric.of(operator).approximates and not result:
+            declared |= (finer := _finer(mg, node, declared))
+            known |= {node: number for name, number in finer.items() if name == "data_out_0"}
+            fits = fits or bool(finer)
         if declared != metadata(node).declared:
             update(node, declared=declared)
         if declared:
             update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
     return kept
+
+
+def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[str, Format]:
+    """Return formats in which what is approximated is rounded to the model's levels behind it.
+
+    They are many times finer than the levels, the constants as well; none where nothing rounds.
+    """
+    levels = [_format(user) for user in node.users if is_rounding(user)]
+    if not levels or not isinstance(levels[0], Fixed | ScaledInteger):
+        return {}
+    call = mg.call(node)
+    given = {name: declared.get(name, Fixed(8, 4)) for name in call.streams}
+    for bits in FINER_BITS:
+        found: dict[str, Format] = {"data_out_0": _between(levels[0], bits)}
+        for name, values in call.constants.items():
+            if name not in declared:
+                found[name] = Fixed.fit_values(values, width=bits + FINER_BITS[0] // 2)
+        specs = {
+            name: spec.with_format({**declared, **given, **found}[name])
+            for name, spec in call.operands.items()
+        }
+        results = {"data_out_0": call.result.with_format(found["data_out_0"])}
+        if not call.operator.problems(replace(call, operands=specs, results=results)):
+            return found
+    return {}
+
+
+def _between(levels: Fixed | ScaledInteger, bits: int) -> Fixed:
+    """Return fixed point over the range of some levels, a step of which has so many bits."""
+    ends = levels.decode(levels.encode(torch.tensor([-math.inf, math.inf]))).tolist()
+    fraction = bits - math.frexp(float(min(scales(levels))))[1] + 1
+    width = 2 + math.frexp(max(map(abs, ends)))[1] + fraction
+    return Fixed(width, fraction)
 
 
 def _format(node: Node) -> Format:

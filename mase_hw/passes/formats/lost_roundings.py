@@ -148,7 +148,9 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     operator = operators()[known.operator] if known.operator else None
     if operator is None:
         return False
-    if not spec.dtype.startswith(("float", "bfloat")) or _is_cast(producer):
+    if _is_cast(producer):
+        return _may_be_rounded(stream_operands(producer)[0][1], number)
+    if not spec.dtype.startswith(("float", "bfloat")):
         return True
     given = spec.quantized
     if not Numeric.of(operator).approximates or not isinstance(given, Fixed):

@@ -100,9 +100,12 @@ def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | Non
         for node, formats in whole.items()
         if node in words or shared.wanted(node)
     }
+    explicit |= {
+        node: known["data_out_0"] for node in mg.inputs if (known := metadata(node).declared)
+    }
     for node in mg.inputs:
         found = input_format(node, shared.wanted(node))
-        if found is not None and node not in whole:
+        if found is not None and node not in whole and node not in explicit:
             explicit[node] = found
     for node in mg.nodes:
         if node not in losses:
