@@ -25,11 +25,13 @@ from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Elementwise,
+    Exact,
     Multiplying,
     Numeric,
     Operator,
     Rescaled,
     Selecting,
+    Weighted,
     carried,
     operator_for,
     operators,
@@ -39,6 +41,12 @@ from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats._between import (
+    MOST_TRIED_BITS,
+    common_grid,
+    exact_constant,
+    format_between,
+)
 from mase_hw.passes.formats.shared_formats import shares_format
 
 STEPS = "steps"
@@ -75,7 +83,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     for node in mg.nodes:
         if node.op == "call_function" and not is_rounding(node) and _absorbs(node):
             number = _asked(node)
-            if number is not None and _may_give(node, number):
+            if number is not None and _may_give(mg, node, number, formats):
                 formats[node] = number
     for node, number in formats.items():
         update(node, exact=True)
@@ -179,11 +187,21 @@ def _absorbs(node: Node) -> bool:
     return common(node).operator is not None and _operator(node).casts and not _commutes(node)
 
 
-def _may_give(node: Node, number: Format) -> bool:
-    """Return whether the result of what is approximated may have a format; else a cast gives it."""
+def _may_give(
+    mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]
+) -> bool:
+    """Return whether a node gives the code of the exact number; else a cast rounds its result.
+
+    Of what is approximated, tables of few codes do.
+    """
     operator = _operator(node)
-    known = {*operator.formats, *carried(operator)}
-    return number.name in known or not Numeric.of(operator).approximates
+    if not Numeric.of(operator).approximates:
+        return True
+    known = _streams(mg, formats)
+    given = [known.get(item) for _, item in stream_operands(node)]
+    narrow = all(item is None or item.bits_per_element <= MOST_TRIED_BITS for item in given)
+    alone = isinstance(operator, Elementwise) and len(given) == 1
+    return alone and narrow and number.name in {*operator.formats, *carried(operator)}
 
 
 def _asked(node: Node) -> Format | None:
@@ -247,9 +265,15 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
             (number,) = given
             if number is not None:
                 known[node] = number
-        elif _operator(node).role == STEPS and None not in given:
-            specs = {"data_in_0": common(node).operands["data_in_0"].with_format(*given)}
-            own = Numeric.of(_operator(node)).result_format(replace(mg.call(node), operands=specs))
+        elif node not in known:
+            # Whole numbers, as places are, and steps of a format.
+            specs = {
+                name: common(node).operands[name].with_format(known.get(item))
+                for name, item in stream_operands(node)
+            }
+            call = mg.call(node)
+            call = replace(call, operands={**call.operands, **specs})
+            own = Numeric.of(call.operator).result_format(call)
             if own is not None:
                 known[node] = own
     return known
@@ -257,7 +281,7 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
 
 def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
     """Note the formats of operands and results of all nodes behind rounded streams."""
-    known = _streams(mg, formats)
+    known, ahead = _streams(mg, formats), _rounded_later(mg, formats)
     kept = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
@@ -266,6 +290,15 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         given = {name: known[item] for name, item in streams if item in known}
         moves = _commutes(node) and (not operator.casts or shares_format(node))
         if moves and not is_rounding(node) and len(given) == len(streams) and given:
+            one = next(iter(given.values())) if len({*given.values()}) == 1 else None
+            one = one or common_grid([*given.values()])
+            if one is not None:
+                known[node] = one
+                update(node, exact=True)
+            if one is not None and shares_format(node):
+                update(node, declared={"data_out_0": one})
+            continue
+        if moves and shares_format(node):
             continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *carried(operator)}
@@ -285,18 +318,37 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
             if number.name in has or kept_exactly
         }  # fmt: skip
         declared = {**own, **(given if fits else {}), **result}
+        if fits and isinstance(operator, Exact) and not isinstance(operator, Weighted):
+            for name, values in mg.call(node).constants.items():
+                number = declared.get(name) or exact_constant(values, given.values())
+                declared |= {name: number} if number is not None else {}
         if operator.role == STEPS:
             declared = given
         elif Numeric.of(operator).approximates and not result:
             declared |= (finer := _finer(mg, node, declared))
             known |= {node: number for name, number in finer.items() if name == "data_out_0"}
             fits = fits or bool(finer)
+        if node in ahead and "data_out_0" not in declared and len(given) == len(streams) and given:
+            taken = {**own, **given}
+            between = format_between(node, mg.call(node), taken)
+            if between:
+                declared, fits = {**taken, **between}, True
+                known[node] = between["data_out_0"]
         if declared != metadata(node).declared:
             update(node, declared=declared)
         if declared:
             update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
     return kept
+
+
+def _rounded_later(mg: MaseGraph, formats: Mapping[Node, Format]) -> set[Node]:
+    """Return the nodes of whose results something is computed that the model rounds."""
+    found = set[Node]()
+    for node in reversed([*mg.nodes]):
+        if node in formats or is_rounding(node) or node in found:
+            found.update(node.all_input_nodes)
+    return found
 
 
 def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[str, Format]:

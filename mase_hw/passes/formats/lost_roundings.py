@@ -21,6 +21,7 @@ from mase_hw.graph.rounded import is_rounding
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operators
 from mase_hw.passes.formats.cast import ROLE
+from mase_hw.passes.formats.shared_formats import keeps_format
 
 # Codes that are tried one by one.
 MOST_BITS = 16
@@ -122,17 +123,62 @@ def _lost(node: Node, rounding: Rounding) -> str:
         if not _may_be_rounded(producer, rounding.number):
             first = common(producer).results["data_out_0"].format
             return f"and what it takes, {_named(producer)}, is rounded to {_described(first)} first"
+    return _read_otherwise(node, rounding.number) or _computed_otherwise(node)
+
+
+def _read_otherwise(node: Node, number: Format) -> str:
+    """Return who reads other values than a node gives, in a format; nothing for nobody."""
     for user, name in consumers(node):
         if _is_cast(user) and not metadata(user).roundings and not _is_exact(node, user):
             readers = [item for item, _ in consumers(user) if not metadata(item).configured]
             if readers or any(item.op == "output" for item in user.users):
                 reader = _named(readers[0]) if readers else "the output"
-                number = common(user).results["data_out_0"].format
-                return f"and {reader} takes it as {_described(number)}"
-        if not _is_cast(user) and common(user).operands[name].format != rounding.number:
-            number = common(user).operands[name].format
-            return f"and {_named(user)} takes it as {_described(number)}"
+                other = common(user).results["data_out_0"].format
+                return f"and {reader} takes it as {_described(other)}"
+        taken = common(user).operands[name].format
+        if not _is_cast(user) and taken != number:
+            return f"and {_named(user)} takes it as {_described(taken)}"
+        if keeps_format(user) and common(user).results["data_out_0"].format == number:
+            found = _read_otherwise(user, number)
+            if found:
+                return found
     return ""
+
+
+def _computed_otherwise(node: Node) -> str:
+    """Return what stands between roundings and loses what is computed of them."""
+    waiting, seen = [item for _, item in stream_operands(node)], {node}
+    while waiting:
+        item = waiting.pop()
+        if item in seen or item.op != "call_function" or metadata(item).roundings:
+            continue
+        seen.add(item)
+        operator = operators().get(str(common(item).operator))
+        result = common(item).results["data_out_0"]
+        loses = (
+            operator is not None
+            and not keeps_format(item)
+            and operator.role is None
+            and result.dtype.startswith(("float", "bfloat"))
+            and metadata(item).declared.get("data_out_0") != result.format
+        )
+        if loses and _comes_of_rounded(item) and not metadata(item).configured:
+            return f"and {_named(item)} before it is rounded to {_described(result.format)}"
+        waiting += [producer for _, producer in stream_operands(item)]
+    return ""
+
+
+def _comes_of_rounded(node: Node) -> bool:
+    """Return whether something of what a node computes is rounded by the model."""
+    waiting, seen = [node], set[Node]()
+    while waiting:
+        item = waiting.pop()
+        if item is not node and metadata(item).roundings:
+            return True
+        if item not in seen and item.op == "call_function":
+            seen.add(item)
+            waiting += [producer for _, producer in stream_operands(item)]
+    return False
 
 
 def _may_be_rounded(producer: Node, number: Format) -> bool:

@@ -148,7 +148,7 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
         if node in declaring:
             entry = _declared_entry(mg, node, config.default)
         elif entry is None:
-            between = keeps_format(node) and _leads_to(node, declaring)
+            between = keeps_format(node) and (metadata(node).exact or _leads_to(node, declaring))
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
@@ -193,6 +193,8 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) ->
     """
     known = metadata(node).declared
     entry = entry_of(known)
+    if shares_format(node):
+        return entry
     if metadata(node).exact and EXACT in _options(node):
         entry[EXACT] = 1
     for name in common(node).operands:
