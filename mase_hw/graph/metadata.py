@@ -125,12 +125,14 @@ class Rounding:
         tensor: the operand or result that has it, of the node whose metadata holds it.
         number: the format that the model rounds to.
         place: the user's line; empty for a constant, which is that of the node that reads it.
+        replaced: whether the configuration has another format in its place.
     """
 
     name: str
     tensor: str
     number: Format
     place: str = ""
+    replaced: bool = False
 
     def __str__(self) -> str:
         """Return its name and its place."""

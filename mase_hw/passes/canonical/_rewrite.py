@@ -80,12 +80,26 @@ def rewrite_from(
     for index, new in enumerate(nodes):
         result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
         update(new, common=result)
+        if index == 0:
+            _keep_result(new, known)
     for old, new in _replacements(node, nodes):
         name = old.name
         old.replace_all_uses_with(new)
         mg.fx_graph.erase_node(old)
         new.name = name
     return True
+
+
+def _keep_result(node: Node, known: MaseMetadata) -> None:
+    """Let a result be the roundings that it was before."""
+    own, name = metadata(node), "data_out_0"
+    roundings = tuple(item for item in known.roundings if item.tensor == name)
+    if roundings or name in known.declared:
+        declared = {key: item for key, item in known.declared.items() if key == name}
+        update(
+            node, roundings=(*own.roundings, *roundings), declared={**own.declared, **declared},
+            exact=own.exact or known.exact,
+        )  # fmt: skip
 
 
 def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | float]) -> None:

@@ -23,6 +23,8 @@ from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 MOST_TRIED_BITS = 12
 # Bits of what is approximated and rounded later, and fraction bits that rows have beside it.
 FINE_BITS, FINE_FRACTION = 24, 13
+# Bits of what is compared with thresholds.
+COMPARED_BITS = 32
 # Bits of the unit of a constant that stands for it exactly.
 CONSTANT_BITS = 32
 
@@ -114,6 +116,17 @@ def exact_constant(values: Tensor, given: Iterable[Format]) -> Format | None:
             return Fixed(width, fraction) if fixed_point else ScaledInteger(width, unit)
     sizes = work[work != 0].abs().unique().tolist()
     return ScaledInteger(2, sizes[0]) if len(sizes) == 1 else None
+
+
+def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
+    """Return the formats of a comparison with thresholds: of sums too, where none is given."""
+    bounds = call.constants["bounds"].double()
+    whole_bits = max(0, math.frexp(float(bounds.abs().max()))[1])
+    wide = Fixed(COMPARED_BITS, COMPARED_BITS - 2 - whole_bits, rounding="floor")
+    number = given.get("data_in_0", wide)
+    found: dict[str, Format] = {"bounds": replace(wide, rounding="nearest_even")}
+    found["signs"] = Fixed(2, 0)
+    return {**found, "data_in_0": number if isinstance(number, Fixed) else wide}
 
 
 def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:

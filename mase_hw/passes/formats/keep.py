@@ -43,10 +43,13 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats._between import (
     MOST_TRIED_BITS,
+    compared_formats,
     common_grid,
     exact_constant,
     format_between,
 )
+from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
+from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats.shared_formats import shares_format
 
 STEPS = "steps"
@@ -76,7 +79,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
-    mg = mg.copy()
+    mg = absorb_scales(mg.copy())
     while _hoist(mg):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
@@ -91,9 +94,12 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
             update(node, declared={"data_out_0": number})
         for rounding in list(node.users):
             _join(mg, node, rounding)
-    mg = _in_steps(mg, formats)
-    formats = {mg.node(node.name): number for node, number in formats.items()}
-    kept = _declare(mg, formats)
+    known, kept = _declare(mg, formats)
+    stepped = _in_steps(mg, known)
+    if stepped is not None:
+        mg = stepped
+        formats = {mg.node(node.name): number for node, number in formats.items()}
+        _, kept = _declare(mg, formats)
     mg.recompile()
     return mg, {"kept": kept}
 
@@ -225,13 +231,13 @@ def _asked(node: Node) -> Format | None:
     )
 
 
-def _in_steps(mg: MaseGraph, formats: Mapping[Node, Format]) -> MaseGraph:
+def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
     """Let operators take steps of a scale that they have no hardware for, where they can.
 
     Steps are whole numbers, so that nothing is rounded once more.
     """
     taken = []
-    for node, number in _streams(mg, formats).items():
+    for node, number in [*known.items()]:
         for user in [item for item in node.users if item.op == "call_function"]:
             operator = operator_for(user.target)
             if not isinstance(operator, Rescaled) or number.name in operator.formats:
@@ -245,7 +251,7 @@ def _in_steps(mg: MaseGraph, formats: Mapping[Node, Format]) -> MaseGraph:
                 write = partial(_written, operator, call, unit)
                 rewrite(mg, user, call, write, {"data_in_0": steps})
                 taken.append(steps)
-    return add_common_metadata_analysis_pass(mg)[0] if taken else mg
+    return add_common_metadata_analysis_pass(mg)[0] if taken else None
 
 
 def _written(operator: Rescaled, call: Call, unit: float, operands: Table) -> list[Tensor]:
@@ -279,8 +285,14 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
     return known
 
 
-def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
-    """Note the formats of operands and results of all nodes behind rounded streams."""
+def _declare(
+    mg: MaseGraph, formats: Mapping[Node, Format]
+) -> tuple[dict[Node, Format], list[str]]:
+    """Note the formats of operands and results of all nodes behind rounded streams.
+
+    Returns:
+        The formats of all exact streams, and the names of the nodes.
+    """
     known, ahead = _streams(mg, formats), _rounded_later(mg, formats)
     kept = []
     for node in mg.nodes:
@@ -307,7 +319,8 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         fits = given and all(number.name in has for number in given.values())
         # What is left in real numbers, before or behind, has formats of the configuration.
         kept_exactly = len(given) == len(streams) and result
-        if kept_exactly and not fits and not Numeric.of(operator).approximates:
+        approximates = Numeric.of(operator).approximates or isinstance(operator, Rescaled)
+        if kept_exactly and not fits and not approximates:
             wanted = next(iter(given.values()))
             raise UnsupportedError(
                 f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "
@@ -317,8 +330,13 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
             name: number for name, number in metadata(node).declared.items()
             if number.name in has or kept_exactly
         }  # fmt: skip
+        if "data_out_0" in own:
+            # It was declared before others were written anew.
+            known.setdefault(node, own["data_out_0"])
         declared = {**own, **(given if fits else {}), **result}
-        if fits and isinstance(operator, Exact) and not isinstance(operator, Weighted):
+        if operator.role == COMPARISON:
+            declared |= compared_formats(mg.call(node), given)
+        elif fits and isinstance(operator, Exact) and not isinstance(operator, Weighted):
             for name, values in mg.call(node).constants.items():
                 number = declared.get(name) or exact_constant(values, given.values())
                 declared |= {name: number} if number is not None else {}
@@ -339,7 +357,7 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         if declared:
             update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
-    return kept
+    return known, kept
 
 
 def _rounded_later(mg: MaseGraph, formats: Mapping[Node, Format]) -> set[Node]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch.fx import Node
@@ -16,7 +16,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import Rounding, common, location, metadata
+from mase_hw.graph.metadata import Rounding, common, location, metadata, update
 from mase_hw.graph.rounded import is_rounding
 from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric, operators
@@ -78,20 +78,16 @@ def lost_roundings(mg: MaseGraph) -> Iterator[LostRounding]:
                 break
 
 
-def kept_roundings(mg: MaseGraph) -> tuple[int, int]:
-    """Return how many roundings of its model a quantised graph keeps, of how many.
-
-    Those are missing in whose place the configuration selects another format.
-    """
-    every = metadata(mg.fx_graph.output_node()).roundings
-    lost = {item.rounding.name for item in lost_roundings(mg)}
-    lost |= {
-        item.name
-        for node in mg.nodes
-        if node.op == "call_function"
-        for item in _replaced(node)
+def note_replaced(mg: MaseGraph) -> None:
+    """Note on the output, in place, which roundings the configuration has replaced."""
+    output = mg.fx_graph.output_node()
+    replaced = {
+        item.name for node in mg.nodes if node.op == "call_function" for item in _replaced(node)
     }
-    return len(every) - len(lost), len(every)
+    known = metadata(output).roundings
+    update(
+        output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in known)
+    )
 
 
 def _replaced(node: Node) -> Iterator[Rounding]:
