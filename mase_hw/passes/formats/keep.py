@@ -272,14 +272,7 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
             if number is not None:
                 known[node] = number
         elif node not in known:
-            # Whole numbers, as places are, and steps of a format.
-            specs = {
-                name: common(node).operands[name].with_format(known.get(item))
-                for name, item in stream_operands(node)
-            }
-            call = mg.call(node)
-            call = replace(call, operands={**call.operands, **specs})
-            own = Numeric.of(call.operator).result_format(call)
+            own = _own_format(mg, node, known)
             if own is not None:
                 known[node] = own
     return known
@@ -341,7 +334,8 @@ def _declare(
                 number = declared.get(name) or exact_constant(values, given.values())
                 declared |= {name: number} if number is not None else {}
         if operator.role == STEPS:
-            declared = given
+            declared, own_format = given, _own_format(mg, node, known)
+            known |= {} if own_format is None else {node: own_format}
         elif Numeric.of(operator).approximates and not result:
             declared |= (finer := _finer(mg, node, declared))
             known |= {node: number for name, number in finer.items() if name == "data_out_0"}
@@ -358,6 +352,17 @@ def _declare(
             update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
     return known, kept
+
+
+def _own_format(mg: MaseGraph, node: Node, known: Mapping[Node, Format]) -> Format | None:
+    """Return the format that an operator chooses: of whole numbers, and of steps of a format."""
+    specs = {
+        name: common(node).operands[name].with_format(known.get(item))
+        for name, item in stream_operands(node)
+    }
+    call = mg.call(node)
+    call = replace(call, operands={**call.operands, **specs})
+    return Numeric.of(call.operator).result_format(call)
 
 
 def _rounded_later(mg: MaseGraph, formats: Mapping[Node, Format]) -> set[Node]:
