@@ -104,18 +104,20 @@ def exact_constant(values: Tensor, given: Iterable[Format]) -> Format | None:
         values: the constants.
         given: formats of the streams beside them.
     """
-    work = values.detach().double().reshape(-1)
+    work = values.detach().float().double().reshape(-1)
     if not work.numel() or not bool(work.isfinite().all()):
         return None
+    fixed_point = all(isinstance(item, Fixed) for item in given)
+    sizes = work[work != 0].abs().unique().tolist()
+    if not fixed_point and len(sizes) == 1:
+        return ScaledInteger(2, sizes[0])
     for fraction in range(CONSTANT_BITS + 1):
         steps = work * 2.0**fraction
         width = max(2, int(steps.abs().max()).bit_length() + 1)
         if torch.equal(steps, steps.round()) and width <= CONSTANT_BITS:
-            fixed_point = all(isinstance(item, Fixed) for item in given)
             unit = 2.0**-fraction
             return Fixed(width, fraction) if fixed_point else ScaledInteger(width, unit)
-    sizes = work[work != 0].abs().unique().tolist()
-    return ScaledInteger(2, sizes[0]) if len(sizes) == 1 else None
+    return None
 
 
 def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
