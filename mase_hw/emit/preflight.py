@@ -26,8 +26,8 @@ from mase_hw.ops import (
     unformatted,
 )
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
-from mase_hw.passes.formats.lost_roundings import lost_roundings
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.lost_roundings import lost_roundings
 
 _ONLY_A_LOSS = (
     "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "

@@ -119,9 +119,7 @@ def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:
     return _Constant(value, number, axis)
 
 
-def _declare(
-    node: Node, constant: _Constant, values: dict[Node, Argument], rounding: str
-) -> None:
+def _declare(node: Node, constant: _Constant, values: dict[Node, Argument], rounding: str) -> None:
     """Note a format on all that reads a constant, behind what moves it."""
     for user in list(node.users):
         if user.op == "output":

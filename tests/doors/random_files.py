@@ -19,7 +19,7 @@ SAMPLES = 6
 MOST_ELEMENTS = 128
 
 
-class Unfit(ValueError):
+class UnfitError(ValueError):
     """An operator that the tensors at hand do not suit."""
 
 
@@ -66,9 +66,9 @@ class File:
         for column in found:
             sizes = [item.size for item in column]
             if max(sizes) > MOST_ELEMENTS or not min(sizes):
-                raise Unfit(f"{kind} gives {max(sizes)} elements")
+                raise UnfitError(f"{kind} gives {max(sizes)} elements")
             if any(item.dtype.kind == "f" and not np.isfinite(item).all() for item in column):
-                raise Unfit(f"{kind} has results that are no numbers")
+                raise UnfitError(f"{kind} has results that are no numbers")
         self.nodes.append(made)
         self.kinds.append(kind)
         for name, column in zip(names, found, strict=True):
@@ -92,7 +92,7 @@ class File:
     def quantise(self, name, scale=None, point=None):
         """Add a quantiser and its inverse; return the reals."""
         if self.kind_of(name) != "f":
-            raise Unfit("only reals are rounded")
+            raise UnfitError("only reals are rounded")
         kind = self.choose(np.int8, np.uint8, np.int8, np.uint8, np.int16)
         info = np.iinfo(kind)
         scale = scale or self.scale(name, min(info.max, 1 << 12) if info.min else 255)
@@ -147,7 +147,7 @@ def _reals(f, rank=None):
     known = [n for n in f.values if f.kind_of(n) == "f" and n in f.usable]
     known = [n for n in known if rank is None or len(f.shape_of(n)) in rank]
     if not known:
-        raise Unfit("no tensor of the rank")
+        raise UnfitError("no tensor of the rank")
     return f.choose(*known[-3:])
 
 
@@ -164,7 +164,9 @@ def _binary(kind):
         x = _reals(f)
         shape = f.shape_of(x)
         same = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == shape]
-        other = f.choose(*same) if f.chance(0.6) else f.constant(f.choose(shape[1:], [], shape[-1:]))
+        other = (
+            f.choose(*same) if f.chance(0.6) else f.constant(f.choose(shape[1:], [], shape[-1:]))
+        )
         pair = (x, other) if f.chance(0.6) else (other, x)
         return f.node(kind, *pair)
 
@@ -183,7 +185,7 @@ def _compared(kind):
         shape = f.shape_of(truth)
         same = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == shape]
         if not same:
-            raise Unfit("nothing to choose from")
+            raise UnfitError("nothing to choose from")
         return f.node("Where", truth, f.choose(*same), f.choose(*same))
 
     return add
@@ -213,7 +215,7 @@ def _image(kind, **attributes):
     def add(f):
         x = _reals(f, (4,))
         if min(f.shape_of(x)[2:]) < 2:
-            raise Unfit("small")
+            raise UnfitError("small")
         return f.node(kind, x, **attributes)
 
     return add
@@ -257,10 +259,12 @@ def _concat(f):
     shape = f.shape_of(x)
     axis = int(f.random.integers(1, len(shape)))
     like = [
-        n for n in f.usable
-        if f.kind_of(n) == "f" and len(f.shape_of(n)) == len(shape)
-        and all(a == b for d, (a, b) in enumerate(zip(shape, f.shape_of(n))) if d != axis)
-    ]  # fmt: skip
+        n
+        for n in f.usable
+        if f.kind_of(n) == "f"
+        and [*f.shape_of(n)[:axis], *f.shape_of(n)[axis + 1 :]]
+        == [*shape[:axis], *shape[axis + 1 :]]
+    ]
     return f.node("Concat", x, f.choose(*like), axis=axis)
 
 
@@ -268,7 +272,7 @@ def _split(f):
     x = _reals(f)
     axes = [d for d, size in enumerate(f.shape_of(x)) if d and size % 2 == 0]
     if not axes:
-        raise Unfit("odd")
+        raise UnfitError("odd")
     return f.choose(*f.node("Split", x, results=2, axis=axes[0], num_outputs=2))
 
 
@@ -394,7 +398,7 @@ def _integers(f):
     """A layer on codes, whose sums are scaled behind it."""
     _, codes, (_, point) = f.quantise(_reals(f, (2,)))
     if f.tensors[point].dtype == np.int16:
-        raise Unfit("16 bits")
+        raise UnfitError("16 bits")
     weight = f.random.integers(-127, 128, [f.shape_of(codes)[1], 3]).astype(np.int8)
     zero = f.tensor(np.int8(0))
     sums = f.node("MatMulInteger", codes, f.tensor(weight), point, zero)
@@ -427,7 +431,7 @@ def _layer_of_codes(f):
     _, codes, (scale, point) = f.quantise(_reals(f, (2,)))
     kind = f.tensors[point].dtype
     if kind == np.int16:
-        raise Unfit("16 bits")
+        raise UnfitError("16 bits")
     weight = f.random.integers(-127, 128, [f.shape_of(codes)[1], 3]).astype(kind)
     given = [f.tensor(item) for item in (weight, np.float32(0.01), kind.type(3))]
     back = f.tensor(np.float32(0.06)), f.tensor(kind.type(17))
@@ -443,61 +447,170 @@ def _shrink(f):
 RECIPES = {
     **{
         kind: _unary(kind)
-        for kind in (
-            "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Gelu HardSwish Identity "
-            "Log Mish Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan "
-            "Tanh Dropout Selu"
-        ).split()
+        for kind in [
+            "Abs",
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "Ceil",
+            "Cos",
+            "Cosh",
+            "Erf",
+            "Exp",
+            "Floor",
+            "Gelu",
+            "HardSwish",
+            "Identity",
+            "Log",
+            "Mish",
+            "Neg",
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sinh",
+            "Softplus",
+            "Softsign",
+            "Sqrt",
+            "Tan",
+            "Tanh",
+            "Dropout",
+            "Selu",
+        ]
     },
     **{kind: _unary(kind, alpha=(0.05, 1.2)) for kind in ("Celu", "Elu", "LeakyRelu")},
     "ThresholdedRelu": _unary("ThresholdedRelu", alpha=(0.1, 1.5)),
     "HardSigmoid": _unary("HardSigmoid", alpha=(0.1, 0.3), beta=(0.4, 0.6)),
     "Shrink": _shrink,
-    **{k: _binary(k) for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow", "Mod")},
+    **{
+        k: _binary(k)
+        for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow", "Mod")
+    },
     **{k: _compared(k) for k in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")},
-    "Transpose": _transpose, "Reshape": _reshape, "Slice": _slice, "Gather": _gather,
-    "GatherElements": _elements, "Concat": _concat, "Split": _split, "Tile": _tile,
-    "Expand": _expand, "Squeeze": _squeeze, "Unsqueeze": _squeeze, "Pad": _pad, "Clip": _clip,
+    "Transpose": _transpose,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Gather": _gather,
+    "GatherElements": _elements,
+    "Concat": _concat,
+    "Split": _split,
+    "Tile": _tile,
+    "Expand": _expand,
+    "Squeeze": _squeeze,
+    "Unsqueeze": _squeeze,
+    "Pad": _pad,
+    "Clip": _clip,
     "Flatten": lambda f: f.node("Flatten", _reals(f)),
     "Trilu": lambda f: f.node("Trilu", _reals(f, (3, 4)), upper=f.choose(0, 1)),
     "DepthToSpace": lambda f: f.node("DepthToSpace", _reals(f, (4,)), blocksize=2),
     "SpaceToDepth": lambda f: f.node("SpaceToDepth", _reals(f, (4,)), blocksize=2),
     **{
         k: _reduction(k)
-        for k in (
-            "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin "
-            "ReduceProd ReduceSum ReduceSumSquare"
-        ).split()
+        for k in [
+            "ReduceL1",
+            "ReduceL2",
+            "ReduceLogSum",
+            "ReduceLogSumExp",
+            "ReduceMax",
+            "ReduceMean",
+            "ReduceMin",
+            "ReduceProd",
+            "ReduceSum",
+            "ReduceSumSquare",
+        ]
     },
     "CumSum": lambda f: f.node("CumSum", _reals(f, (2, 3)), f.tensor(np.array(1))),
-    "Softmax": _reduction("Softmax", False), "LogSoftmax": _reduction("LogSoftmax", False),
-    "LpNormalization": _reduction("LpNormalization", False), "ArgMax": _whole("ArgMax"),
-    "ArgMin": _whole("ArgMin"), "TopK": _top_k, "PRelu": _prelu, "Resize": _resize,
+    "Softmax": _reduction("Softmax", False),
+    "LogSoftmax": _reduction("LogSoftmax", False),
+    "LpNormalization": _reduction("LpNormalization", False),
+    "ArgMax": _whole("ArgMax"),
+    "ArgMin": _whole("ArgMin"),
+    "TopK": _top_k,
+    "PRelu": _prelu,
+    "Resize": _resize,
     "AveragePool": _image("AveragePool", kernel_shape=[2, 2]),
     "MaxPool": _image("MaxPool", kernel_shape=[2, 2]),
-    "GlobalAveragePool": _image("GlobalAveragePool"), "GlobalMaxPool": _image("GlobalMaxPool"),
-    "LRN": _image("LRN", size=3), "Conv": _conv("Conv"), "ConvTranspose": _conv("ConvTranspose"),
-    "Gemm": _gemm, "MatMul": _matmul, "Einsum": _einsum, "BatchNormalization": _batch_norm,
+    "GlobalAveragePool": _image("GlobalAveragePool"),
+    "GlobalMaxPool": _image("GlobalMaxPool"),
+    "LRN": _image("LRN", size=3),
+    "Conv": _conv("Conv"),
+    "ConvTranspose": _conv("ConvTranspose"),
+    "Gemm": _gemm,
+    "MatMul": _matmul,
+    "Einsum": _einsum,
+    "BatchNormalization": _batch_norm,
     "LayerNormalization": _norm("LayerNormalization", 2),
     "RMSNormalization": _norm("RMSNormalization", 1),
     "InstanceNormalization": _norm("InstanceNormalization", 2),
     "MeanVarianceNormalization": _image("MeanVarianceNormalization", axes=[2, 3]),
-    "MatMulInteger": _integers, "QLinearMatMul": _layer_of_codes,
+    "MatMulInteger": _integers,
+    "QLinearMatMul": _layer_of_codes,
     "QuantizeLinear": lambda f: f.quantise(_reals(f))[0],
     **{f"{kind} of codes": _on_codes(kind) for kind in ("Transpose", "Gather", "Reshape", "Clip")},
-}  # fmt: skip
+}
 # Of real numbers that an input's format holds, one table or movement gives the exact codes.
 EXACT_OF_REALS = frozenset(
-    "Abs Acosh Asinh Atan Elu Erf Exp Gelu HardSwish Identity Mish Neg Relu Sigmoid Sin Sinh Tanh "
-    "Softplus Softsign Selu LeakyRelu Transpose Reshape Flatten QuantizeLinear".split()
+    [
+        "Abs",
+        "Acosh",
+        "Asinh",
+        "Atan",
+        "Elu",
+        "Erf",
+        "Exp",
+        "Gelu",
+        "HardSwish",
+        "Identity",
+        "Mish",
+        "Neg",
+        "Relu",
+        "Sigmoid",
+        "Sin",
+        "Sinh",
+        "Tanh",
+        "Softplus",
+        "Softsign",
+        "Selu",
+        "LeakyRelu",
+        "Transpose",
+        "Reshape",
+        "Flatten",
+        "QuantizeLinear",
+    ]
 )
 # Settings, whole numbers, and what stands in recipes of others or has no second evaluation.
 WITHOUT = {
-    "And", "Or", "Xor", "Not", "Where", "Cast", "DequantizeLinear",
-    "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "CastLike", "Constant",
-    "ConstantOfShape", "Range", "Shape", "Size", "IsInf", "IsNaN", "Upsample", "ConvInteger",
-    "QLinearConv", "Swish", "GroupNormalization",
-}  # fmt: skip
+    "And",
+    "Or",
+    "Xor",
+    "Not",
+    "Where",
+    "Cast",
+    "DequantizeLinear",
+    "BitShift",
+    "BitwiseAnd",
+    "BitwiseNot",
+    "BitwiseOr",
+    "BitwiseXor",
+    "CastLike",
+    "Constant",
+    "ConstantOfShape",
+    "Range",
+    "Shape",
+    "Size",
+    "IsInf",
+    "IsNaN",
+    "Upsample",
+    "ConvInteger",
+    "QLinearConv",
+    "Swish",
+    "GroupNormalization",
+}
 
 
 def random_file(seed, kind=None):
@@ -545,7 +658,7 @@ def random_file(seed, kind=None):
     if f.nodes[-1].op_type != "DequantizeLinear" or last not in f.nodes[-1].output:
         try:
             last = f.quantise(last)[0]
-        except Unfit:
+        except UnfitError:
             return None
     outputs = [*dict.fromkeys([*results, last])]
     f.reached = _reached(f.nodes, outputs)

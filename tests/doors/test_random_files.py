@@ -7,6 +7,7 @@ finer. What the package onnx computes is compared with ONNX Runtime as well.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections import Counter
 
@@ -26,6 +27,7 @@ from tests.doors.random_files import RECIPES, WITHOUT, Oracle, random_file
 # Steps from a tie within which a number that is approximated may have the neighbouring code.
 NEXT_TO_TIE = 2.0**-7
 KINDS = [*RECIPES]
+_LOG = logging.getLogger(__name__)
 
 
 def test_every_operator_has_a_recipe_or_is_named():
@@ -91,7 +93,7 @@ def check(seeds, folder):
         warnings.simplefilter("ignore")
         results = {seed: judged(seed, folder) for seed in seeds}
     counts = Counter(item if item in KNOWN else "differ" for item in results.values())
-    print(dict(counts))
+    _LOG.info("%s", dict(counts))
     assert not {seed: item for seed, item in results.items() if item not in KNOWN}
     return counts
 
@@ -104,7 +106,7 @@ def test_codes_are_those_of_the_file_or_it_is_refused(tmp_path):
     assert counts["taken"] >= 15
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.parametrize("part", range(20))
 def test_codes_of_two_thousand_files(part, tmp_path):
     counts = check(range(100 * part, 100 * part + 100), tmp_path)

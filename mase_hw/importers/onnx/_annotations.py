@@ -33,9 +33,7 @@ def annotated_levels(model: ModelProto, title: str) -> Mapping[str, Levels]:
     ends = {item.name for item in (*model.graph.input, *model.graph.initializer)}
     found = {}
     for annotation in model.graph.quantization_annotation:
-        kinds = [
-            item.value for item in annotation.quant_parameter_tensor_names if item.key == KEY
-        ]
+        kinds = [item.value for item in annotation.quant_parameter_tensor_names if item.key == KEY]
         for kind in kinds if annotation.tensor_name in ends else ():
             levels = _levels(kind, f"{title}: tensor {annotation.tensor_name!r}")
             if levels is not None:

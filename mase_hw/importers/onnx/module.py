@@ -15,9 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import CaptureError, MaseError
+from mase_hw.importers.onnx._annotations import annotated_levels
 from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
-from mase_hw.importers.onnx._annotations import annotated_levels
 from mase_hw.importers.onnx._values import (
     MAX_COMPUTED,
     MAX_ELEMENTS,
@@ -217,7 +217,9 @@ class OnnxModule(nn.Module):
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
             levels = self._kinds.get(item.name)
-            values[item.name] = _entering(item, tensor if levels is None else levels.rounded(tensor))
+            values[item.name] = _entering(
+                item, tensor if levels is None else levels.rounded(tensor)
+            )
         for name, operands, results in self._order:
             given = [values[item] if item else None for item in operands]
             found = _listed(getattr(self, name)(*given))

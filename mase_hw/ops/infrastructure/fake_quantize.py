@@ -130,7 +130,9 @@ class FakeQuantize(Cast, Numeric):
         found = super().problems(call)
         if not found and self._bits(call) is None:
             data, result = call.operands["data_in_0"].format, call.result.format
-            found.append(f"some codes of {data} would become others than the exact ones of {result}")
+            found.append(
+                f"some codes of {data} would become others than the exact ones of {result}"
+            )
         return found
 
     def multiplier_bits(self, call: Call) -> int:
@@ -154,9 +156,11 @@ class FakeQuantize(Cast, Numeric):
 
 
 def _fewest_bits(call: Call) -> int | None:
-    """Return the bits of a multiplier that misses no code; 0, as of a layer; None where none has."""
+    """Return the bits of a multiplier that misses no code, 0 as of a layer, None for none."""
     given, result = call.operands["data_in_0"].quantized, call.result.quantized
-    if not isinstance(given, ScaledInteger | Fixed) or not isinstance(result, ScaledInteger | Fixed):
+    if not isinstance(given, ScaledInteger | Fixed) or not isinstance(
+        result, ScaledInteger | Fixed
+    ):
         return 0
     ends = given.encode(torch.tensor([-math.inf, math.inf]))
     low, high = given.significands(ends)[0].tolist()

@@ -78,8 +78,12 @@ class Thresholds(Operator, Elementwise, Rescaled):
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
         """Return it with whole bounds: the last steps that do not reach a limit."""
-        limits = torch.nextafter(call.constants["bounds"].double(), torch.tensor(torch.inf).double())
-        steps = [math.ceil(Fraction(item) / Fraction(unit)) - 1 for item in limits.flatten().tolist()]
+        limits = torch.nextafter(
+            call.constants["bounds"].double(), torch.tensor(torch.inf).double()
+        )
+        steps = [
+            math.ceil(Fraction(item) / Fraction(unit)) - 1 for item in limits.flatten().tolist()
+        ]
         bounds = torch.tensor(steps, dtype=torch.float64).reshape(limits.shape)
         given = call.constants["signs"], call.attributes["lowest"], call.attributes["step"]
         result: Tensor = torch.ops.mase.thresholds.default(operands["data_in_0"], bounds, *given)

@@ -68,9 +68,7 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return [reshape(result, [-1, *shape[1:]])]
 
     @abstractmethod
-    def normalize(
-        self, operands: Mapping[str, Tensor], size: list[int], epsilon: float
-    ) -> Tensor:
+    def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
         """Return the call of torch's operator on other operands."""
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:

@@ -28,9 +28,7 @@ class LayerNorm(RowNorm):
         """Constant that is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
-    def normalize(
-        self, operands: Mapping[str, Tensor], size: list[int], epsilon: float
-    ) -> Tensor:
+    def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
         given = [operands.get(name) for name in ("weight", "bias")]
         return aten.layer_norm.default(operands["data_in_0"], size, *given, epsilon)
 

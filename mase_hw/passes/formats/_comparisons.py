@@ -22,7 +22,6 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Multiplying, Summing, Weighted
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
 
 ROLE = "thresholds"
 # Dimensions of weights without channels of results behind them.
@@ -43,7 +42,7 @@ def absorb_scales(mg: MaseGraph) -> MaseGraph:
 
 
 def is_comparison(mg: MaseGraph, node: Node) -> bool:
-    """Return whether a node compares with thresholds."""
+    """True for a comparison with thresholds."""
     if node.op != "call_function" or common(node).operator is None:
         return False
     return mg.call(node).operator.role == ROLE
@@ -68,7 +67,9 @@ def _absorb(mg: MaseGraph, node: Node) -> bool:
     values = values.double()
     if isinstance(call.operator, Multiplying) and bool((values != 0).all()):
         _set_bounds(mg, node, values, torch.zeros(()))
-    elif isinstance(call.operator, Summing) and call.result.shape == call.streams["data_in_0"].shape:
+    elif (
+        isinstance(call.operator, Summing) and call.result.shape == call.streams["data_in_0"].shape
+    ):
         ((counts, divisor),) = call.operator.added(call)
         (name,) = constants
         if divisor != 1 or counts["data_in_0"] != 1:

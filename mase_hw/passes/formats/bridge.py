@@ -205,7 +205,7 @@ class _Plan:
 
 
 def _levels(number: Format) -> Arguments:
-    """Return what a rounding to integers with a scale is said by."""
+    """Return the arguments of `fake_quantize` for integers with a scale."""
     assert isinstance(number, ScaledInteger)
     return [*number.scales], [*number.zero_points], 0, *number.code_range
 

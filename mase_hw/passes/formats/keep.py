@@ -24,6 +24,7 @@ from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, u
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
+    Call,
     Elementwise,
     Exact,
     Multiplying,
@@ -43,8 +44,8 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats._between import (
     MOST_TRIED_BITS,
-    compared_formats,
     common_grid,
+    compared_formats,
     exact_constant,
     format_between,
 )
@@ -193,10 +194,8 @@ def _absorbs(node: Node) -> bool:
     return common(node).operator is not None and _operator(node).casts and not _commutes(node)
 
 
-def _may_give(
-    mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]
-) -> bool:
-    """Return whether a node gives the code of the exact number; else a cast rounds its result.
+def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]) -> bool:
+    """True where a node gives the code of the exact number; else a cast rounds its result.
 
     Of what is approximated, tables of few codes do.
     """
@@ -243,7 +242,9 @@ def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
             if not isinstance(operator, Rescaled) or number.name in operator.formats:
                 continue
             call = mg.call(user)
-            if isinstance(number, ScaledInteger) and [*call.streams] == ["data_in_0"]:
+            if not isinstance(number, ScaledInteger) or len(number.scales) > 1:
+                continue
+            if [*call.streams] == ["data_in_0"]:
                 unit = float(number.real_scale)
                 steps = insert_after(
                     mg, node, STEPS, *[common(node).results["data_out_0"]] * 2, (unit, False)
@@ -278,9 +279,7 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
     return known
 
 
-def _declare(
-    mg: MaseGraph, formats: Mapping[Node, Format]
-) -> tuple[dict[Node, Format], list[str]]:
+def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, Format], list[str]]:
     """Note the formats of operands and results of all nodes behind rounded streams.
 
     Returns:
@@ -334,12 +333,15 @@ def _declare(
                 number = declared.get(name) or exact_constant(values, given.values())
                 declared |= {name: number} if number is not None else {}
         if operator.role == STEPS:
-            declared, own_format = given, _own_format(mg, node, known)
-            known |= {} if own_format is None else {node: own_format}
-        elif Numeric.of(operator).approximates and not result:
-            declared |= (finer := _finer(mg, node, declared))
-            known |= {node: number for name, number in finer.items() if name == "data_out_0"}
-            fits = fits or bool(finer)
+            declared, steps = given, _own_format(mg, node, known)
+            if steps is not None:
+                known[node] = steps
+        finer = (
+            {} if result or not Numeric.of(operator).approximates else _finer(mg, node, declared)
+        )
+        if finer:
+            declared, fits = {**declared, **finer}, True
+            known[node] = finer["data_out_0"]
         if node in ahead and "data_out_0" not in declared and len(given) == len(streams) and given:
             taken = {**own, **given}
             between = format_between(node, mg.call(node), taken)

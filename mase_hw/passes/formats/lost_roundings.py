@@ -85,9 +85,7 @@ def note_replaced(mg: MaseGraph) -> None:
         item.name for node in mg.nodes if node.op == "call_function" for item in _replaced(node)
     }
     known = metadata(output).roundings
-    update(
-        output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in known)
-    )
+    update(output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in known))
 
 
 def _replaced(node: Node) -> Iterator[Rounding]:
@@ -102,7 +100,7 @@ def _replaced(node: Node) -> Iterator[Rounding]:
 
 
 def _lost(node: Node, rounding: Rounding) -> str:
-    """Return what is in the place of a rounding that a node holds; nothing where it is kept."""
+    """Return the reason why a rounding that a node holds is lost; empty where it is kept."""
     known = common(node)
     if rounding.tensor in known.operands:
         # Factors of a normalisation may have gone into its scales.
@@ -115,7 +113,7 @@ def _lost(node: Node, rounding: Rounding) -> str:
     if number != rounding.number:
         return f"and {_named(node)} gives {_described(number)}"
     if is_rounding(node):
-        (_, producer), = stream_operands(node)
+        ((_, producer),) = stream_operands(node)
         if not _may_be_rounded(producer, rounding.number):
             first = common(producer).results["data_out_0"].format
             return f"and what it takes, {_named(producer)}, is rounded to {_described(first)} first"
@@ -123,7 +121,7 @@ def _lost(node: Node, rounding: Rounding) -> str:
 
 
 def _read_otherwise(node: Node, number: Format) -> str:
-    """Return who reads other values than a node gives, in a format; nothing for nobody."""
+    """Name the first reader of a tensor that takes other values; empty where none does."""
     for user, name in consumers(node):
         if _is_cast(user) and not metadata(user).roundings and not _is_exact(node, user):
             readers = [item for item, _ in consumers(user) if not metadata(item).configured]
@@ -142,7 +140,7 @@ def _read_otherwise(node: Node, number: Format) -> str:
 
 
 def _computed_otherwise(node: Node) -> str:
-    """Return what stands between roundings and loses what is computed of them."""
+    """Name the first node between roundings that rounds by itself; empty where none does."""
     waiting, seen = [item for _, item in stream_operands(node)], {node}
     while waiting:
         item = waiting.pop()
@@ -165,7 +163,7 @@ def _computed_otherwise(node: Node) -> str:
 
 
 def _comes_of_rounded(node: Node) -> bool:
-    """Return whether something of what a node computes is rounded by the model."""
+    """True for a node that computes with rounded tensors of the model."""
     waiting, seen = [node], set[Node]()
     while waiting:
         item = waiting.pop()
@@ -178,7 +176,7 @@ def _comes_of_rounded(node: Node) -> bool:
 
 
 def _may_be_rounded(producer: Node, number: Format) -> bool:
-    """Return whether a rounding of what a node gives is that of the model.
+    """True where nothing has rounded a tensor before a rounding of the model does.
 
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
     finer steps.
@@ -203,13 +201,13 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
 
 
 def _is_exact(node: Node, cast: Node) -> bool:
-    """Return whether a cast loses no value that a node gives."""
+    """True for a cast that changes no value."""
     number = common(node).results["data_out_0"].quantized
     return holds(common(cast).results["data_out_0"].quantized, number)
 
 
 def holds(wider: Format, number: Format) -> bool:
-    """Return whether every value of a format is one of another format."""
+    """True where every value of a format is one of a wider format."""
     if wider == number:
         return True
     if isinstance(number, Fixed | ScaledInteger) and isinstance(wider, Fixed | ScaledInteger):

@@ -119,7 +119,7 @@ class _Region:
 
 
 def _is_rounded(node: Node) -> bool:
-    """Return whether the model itself rounds a tensor of a node."""
+    """True where the model itself rounds an operand or result of a node."""
     near = [node, *(producer for _, producer in stream_operands(node))]
     return any(metadata(item).roundings for item in near)
 

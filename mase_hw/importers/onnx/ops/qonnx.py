@@ -86,7 +86,7 @@ def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) ->
 
 
 def reaches_ties(scale: float) -> bool:
-    """Return whether numbers of single precision other than the first lie half way between steps."""
+    """True where single precision holds ties between steps, other than the first."""
     numerator, _ = scale.as_integer_ratio()
     return (numerator // (numerator & -numerator)).bit_length() <= TIE_BITS
 
