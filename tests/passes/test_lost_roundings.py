@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.arithmetic.exact_formats import holds
 from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import UnsupportedError
@@ -16,7 +17,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.passes.formats.lost_roundings import holds, lost_roundings
+from mase_hw.passes.formats.lost_roundings import lost_roundings
 
 # Of the second, multiples are exact, and a third of three is one.
 STEP, SHORT_STEP = 0.05, 3 / 64

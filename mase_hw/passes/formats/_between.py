@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 
 import torch
-from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.arithmetic.carriers import fixed_of
+from mase_hw.arithmetic.exact_formats import (
+    COMPARED_BITS,
+    compared,
+    ends_in_steps,
+    exact_constant,
+    has_steps,
+    is_binary,
+    multiples,
+    reaching,
+    whole_numbers,
+)
 from mase_hw.arithmetic.requantize import scales, whole
 from mase_hw.formats import Format
-from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.scaled_integer import MAX_WIDTH_BITS, ScaledInteger
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 
@@ -23,10 +30,6 @@ from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 MOST_TRIED_BITS = 12
 # Bits of what is approximated and rounded later, and fraction bits that rows have beside it.
 FINE_BITS, FINE_FRACTION = 24, 13
-# Bits of what is compared with thresholds.
-COMPARED_BITS = 32
-# Bits of the unit of a constant that stands for it exactly.
-CONSTANT_BITS = 32
 
 
 def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
@@ -43,9 +46,7 @@ def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[
         Of its result and of its other constants; nothing where there are no such formats.
     """
     numbers = [*given.values()]
-    if not all(isinstance(item, Fixed | ScaledInteger) for item in numbers):
-        return {}
-    if any(len(scales(given[name])) > 1 for name in call.streams):
+    if not all(map(has_steps, numbers)) or any(len(scales(given[n])) > 1 for n in call.streams):
         return {}
     own = Numeric.of(call.operator).result_format(call)
     if own is not None:
@@ -66,75 +67,24 @@ def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[
     return {} if result is None else {**constants, "data_out_0": result}
 
 
-def common_grid(numbers: Sequence[Format]) -> Format | None:
-    """Return integers that are the values of several formats; None where they take too many bits.
-
-    Args:
-        numbers: fixed point, or integers with one scale each.
-    """
-    if not all(isinstance(item, Fixed | ScaledInteger) for item in numbers):
-        return None
-    if any(len(scales(item)) > 1 for item in numbers):
-        return None
-    steps = [scales(item)[0] for item in numbers]
-    # Whole multiples of the one unit that divides all of them.
-    unit = Fraction(
-        math.gcd(*(step.numerator for step in steps)),
-        math.lcm(*(step.denominator for step in steps)),
-    )
-    unit = Fraction(
-        math.gcd(*(int(step / unit) for step in steps)) * unit.numerator, unit.denominator
-    )
-    reach = max(
-        max(map(abs, _ends(item))) * int(step / unit)
-        for item, step in zip(numbers, steps, strict=True)
-    )
-    width = reach.bit_length() + 1
-    if width > MAX_WIDTH_BITS or Fraction(float(unit)) != unit:
-        return None
-    if unit.numerator == 1 and unit.denominator & (unit.denominator - 1) == 0:
-        return fixed_of(max(2, width), unit.denominator.bit_length() - 1)
-    return ScaledInteger(max(2, width), float(unit))
-
-
-def exact_constant(values: Tensor, given: Iterable[Format]) -> Format | None:
-    """Return the narrowest format that holds real constants exactly; None for too many bits.
-
-    Args:
-        values: the constants.
-        given: formats of the streams beside them.
-    """
-    work = values.detach().float().double().reshape(-1)
-    if not work.numel() or not bool(work.isfinite().all()):
-        return None
-    fixed_point = all(isinstance(item, Fixed) for item in given)
-    sizes = work[work != 0].abs().unique().tolist()
-    if not fixed_point and len(sizes) == 1:
-        return ScaledInteger(2, sizes[0])
-    for fraction in range(CONSTANT_BITS + 1):
-        steps = work * 2.0**fraction
-        width = max(2, int(steps.abs().max()).bit_length() + 1)
-        if torch.equal(steps, steps.round()) and width <= CONSTANT_BITS:
-            unit = 2.0**-fraction
-            return Fixed(width, fraction) if fixed_point else ScaledInteger(width, unit)
-    return None
-
-
 def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
     """Return the formats of a comparison with thresholds: of sums too, where none is given."""
     bounds = call.constants["bounds"].double()
-    whole_bits = max(0, math.frexp(float(bounds.abs().max()))[1])
-    wide = Fixed(COMPARED_BITS, COMPARED_BITS - 2 - whole_bits, rounding="floor")
-    number = given.get("data_in_0", wide)
-    found: dict[str, Format] = {"bounds": replace(wide, rounding="nearest_even")}
-    found["signs"] = Fixed(2, 0)
-    return {**found, "data_in_0": number if isinstance(number, Fixed) else wide}
+    number = given.get("data_in_0")
+    return {
+        "bounds": reaching(max(1.0, float(bounds.abs().max())), COMPARED_BITS),
+        "signs": whole_numbers(2),
+        "data_in_0": number if is_binary(number) else compared(bounds),
+    }
 
 
 def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
     """Return a format of the results of all codes of a format."""
-    assert isinstance(number, Fixed | ScaledInteger)
-    if number.width > MOST_TRIED_BITS or number.name not in call.operator.formats:
+    if (
+        not has_steps(number)
+        or number.width > MOST_TRIED_BITS
+        or number.name not in call.operator.formats
+    ):
         return {}
     low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
     operands = {"data_in_0": number.decode(torch.arange(low, high + 1))}
@@ -144,21 +94,12 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
     step = float(scales(number)[0])
     steps = (values / step).round()
     if torch.equal(steps * step, values):
-        exact = _of_unit(number, 1.0, int(steps.abs().max()).bit_length() + 1)
+        width = int(steps.abs().max()).bit_length() + 1
+        exact = multiples(scales(number)[0], width, binary=is_binary(number))
         return {} if exact is None else {"data_out_0": exact}
     if not Numeric.of(call.operator).approximates:
         return {}
-    whole_bits = math.frexp(float(values.abs().max()) or 1.0)[1]
-    return {"data_out_0": Fixed(FINE_BITS, FINE_BITS - 1 - whole_bits)}
-
-
-def _of_unit(number: Fixed | ScaledInteger, unit: float, width: int) -> Format | None:
-    """Return numbers with a sign in multiples of a unit, in steps of a format."""
-    if width > MAX_WIDTH_BITS:
-        return None
-    if isinstance(number, Fixed):
-        return fixed_of(max(2, width), number.frac_width - round(math.log2(unit)))
-    return ScaledInteger(max(2, width), float(number.real_scale) * unit)
+    return {"data_out_0": reaching(float(values.abs().max()), FINE_BITS)}
 
 
 def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
@@ -168,11 +109,10 @@ def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
     if len(streams) != 1 or len(scales(weight)) > 1:
         return None
     (data,) = streams
-    assert isinstance(data, Fixed | ScaledInteger)
     unit = scales(data)[0] * scales(weight)[0]
     values = call.constants["weight"]
     codes = weight.significands(weight.encode(values))[0].abs()
-    reach = max(map(abs, _ends(data)))
+    reach = max(map(abs, ends_in_steps(data)))
     axis = Weighted.of(call.operator).result_axis
     # Of transposed layers some products belong to other results.
     largest = int(codes.movedim(axis, 0).flatten(1).sum(1).max()) * reach
@@ -181,11 +121,8 @@ def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
         if not torch.equal(steps.round() * float(unit), call.constants["bias"].double()):
             return None
         largest += int(steps.abs().max())
-    if isinstance(data, Fixed) and isinstance(weight, Fixed):
-        width = largest.bit_length() + 1
-        return fixed_of(max(2, width), data.frac_width + weight.frac_width)
-    width = largest.bit_length() + 1
-    return None if width > MAX_WIDTH_BITS else ScaledInteger(width, float(unit))
+    binary = is_binary(data) and is_binary(weight)
+    return multiples(unit, largest.bit_length() + 1, binary=binary)
 
 
 def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
@@ -193,7 +130,7 @@ def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
     operator, numbers = call.operator, [*every.values()]
     if not isinstance(operator, Exact):
         return None
-    if all(isinstance(item, Fixed) for item in numbers):
+    if all(map(is_binary, numbers)):
         return operator.exact_result(_with(call, every), FINE_FRACTION)
     units = {name: scales(item)[0] for name, item in every.items()}
     steps: dict[str, Format] = {name: whole(item) for name, item in every.items()}
@@ -204,17 +141,11 @@ def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
     else:
         return None
     result = operator.exact_result(_with(call, steps), FINE_FRACTION)
-    if not isinstance(result, Fixed) or result.width > MAX_WIDTH_BITS:
+    if not is_binary(result):
         return None
-    return ScaledInteger(result.width, float(unit) * 2.0**-result.frac_width)
+    return multiples(unit * Fraction(2) ** -result.frac_width, result.width, binary=False)
 
 
 def _with(call: Call, formats: Mapping[str, Format]) -> Call:
     specs = {name: spec.with_format(formats[name]) for name, spec in call.operands.items()}
     return replace(call, operands=specs)
-
-
-def _ends(number: Format) -> tuple[int, int]:
-    ends = number.encode(torch.tensor([-math.inf, math.inf]))
-    low, high = number.significands(ends)[0].tolist()
-    return low, high

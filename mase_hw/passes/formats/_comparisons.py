@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
+from mase_hw.arithmetic.exact_formats import has_steps, in_whole_steps, is_binary
 from mase_hw.arithmetic.requantize import scales
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
@@ -84,7 +84,7 @@ def _absorb(mg: MaseGraph, node: Node) -> bool:
 def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool:
     """Let a comparison take over the scales of a layer's weights, and its bias."""
     number, bias = metadata(producer).declared.get("weight"), call.constants.get("bias")
-    if not isinstance(number, ScaledInteger) or not number.centred:
+    if not has_steps(number) or is_binary(number) or not number.centred:
         return False
     if len(number.scales) == 1 and bias is None:
         return False
@@ -102,7 +102,7 @@ def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool
     whole = (weight / units.reshape(along if count > 1 else [1] * weight.dim())).round()
     declared = dict(metadata(producer).declared)
     declared.pop("bias", None)
-    declared["weight"] = replace(number, scale=1.0, zero_point=0, channel_axis=None)
+    declared["weight"] = in_whole_steps(number)
     given = dict(tensor_arguments(producer, call.operator.operand_names))
     item = given["weight"]
     assert isinstance(item, Node)

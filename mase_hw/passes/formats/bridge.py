@@ -22,6 +22,7 @@ from mase_hw.arithmetic.carriers import (
     exact_float,
     fixed_of,
 )
+from mase_hw.arithmetic.exact_formats import has_scale
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
 from mase_hw.arithmetic.requantize import scales as step_sizes
 from mase_hw.arithmetic.requantize import step_quotient
@@ -35,7 +36,6 @@ from mase_hw.formats import (
     family_of,
     format_class,
 )
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -206,7 +206,7 @@ class _Plan:
 
 def _levels(number: Format) -> Arguments:
     """Return the arguments of `fake_quantize` for integers with a scale."""
-    assert isinstance(number, ScaledInteger)
+    assert has_scale(number)
     return [*number.scales], [*number.zero_points], 0, *number.code_range
 
 

@@ -13,11 +13,17 @@ from torch.fx import Node
 
 from mase_hw._aten import overload
 from mase_hw._kinds import Table
-from mase_hw.arithmetic.requantize import scales
+from mase_hw.arithmetic.exact_formats import (
+    common_grid,
+    exact_constant,
+    finer,
+    has_scale,
+    has_steps,
+    reaching,
+    whole_numbers,
+)
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALED, Format, names_in
-from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
@@ -44,9 +50,7 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats._between import (
     MOST_TRIED_BITS,
-    common_grid,
     compared_formats,
-    exact_constant,
     format_between,
 )
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
@@ -209,6 +213,10 @@ def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, 
     return alone and narrow and number.name in {*operator.formats, *carried(operator)}
 
 
+def _approximates(node: Node) -> bool:
+    return Numeric.of(_operator(node)).approximates
+
+
 def _asked(node: Node) -> Format | None:
     """Return the one format to which all that reads a node rounds it; None where one does not.
 
@@ -242,7 +250,7 @@ def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
             if not isinstance(operator, Rescaled) or number.name in operator.formats:
                 continue
             call = mg.call(user)
-            if not isinstance(number, ScaledInteger) or len(number.scales) > 1:
+            if not has_scale(number):
                 continue
             if [*call.streams] == ["data_in_0"]:
                 unit = float(number.real_scale)
@@ -336,12 +344,10 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, 
             declared, steps = given, _own_format(mg, node, known)
             if steps is not None:
                 known[node] = steps
-        finer = (
-            {} if result or not Numeric.of(operator).approximates else _finer(mg, node, declared)
-        )
-        if finer:
-            declared, fits = {**declared, **finer}, True
-            known[node] = finer["data_out_0"]
+        fine = _finer(mg, node, declared) if not result and _approximates(node) else {}
+        if fine:
+            declared, fits = {**declared, **fine}, True
+            known[node] = fine["data_out_0"]
         if node in ahead and "data_out_0" not in declared and len(given) == len(streams) and given:
             taken = {**own, **given}
             between = format_between(node, mg.call(node), taken)
@@ -382,15 +388,15 @@ def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[st
     They are many times finer than the levels, the constants as well; none where nothing rounds.
     """
     levels = [_format(user) for user in node.users if is_rounding(user)]
-    if not levels or not isinstance(levels[0], Fixed | ScaledInteger):
+    if not levels or not has_steps(levels[0]):
         return {}
     call = mg.call(node)
-    given = {name: declared.get(name, Fixed(8, 4)) for name in call.streams}
+    given = {name: declared.get(name, whole_numbers(8)) for name in call.streams}
     for bits in FINER_BITS:
-        found: dict[str, Format] = {"data_out_0": _between(levels[0], bits)}
+        found: dict[str, Format] = {"data_out_0": finer(levels[0], bits)}
         for name, values in call.constants.items():
             if name not in declared:
-                found[name] = Fixed.fit_values(values, width=bits + FINER_BITS[0] // 2)
+                found[name] = reaching(float(values.abs().max()), bits + FINER_BITS[0] // 2)
         specs = {
             name: spec.with_format({**declared, **given, **found}[name])
             for name, spec in call.operands.items()
@@ -399,14 +405,6 @@ def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[st
         if not call.operator.problems(replace(call, operands=specs, results=results)):
             return found
     return {}
-
-
-def _between(levels: Fixed | ScaledInteger, bits: int) -> Fixed:
-    """Return fixed point over the range of some levels, a step of which has so many bits."""
-    ends = levels.decode(levels.encode(torch.tensor([-math.inf, math.inf]))).tolist()
-    fraction = bits - math.frexp(float(min(scales(levels))))[1] + 1
-    width = 2 + math.frexp(max(map(abs, ends)))[1] + fraction
-    return Fixed(width, fraction)
 
 
 def _format(node: Node) -> Format:

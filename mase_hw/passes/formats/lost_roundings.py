@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import torch
 from torch.fx import Node
 
+from mase_hw.arithmetic.exact_formats import described, has_steps, holds, is_binary
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
-from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Rounding, common, location, metadata, update
@@ -23,8 +20,6 @@ from mase_hw.ops import Numeric, operators
 from mase_hw.passes.formats.cast import ROLE
 from mase_hw.passes.formats.shared_formats import keeps_format
 
-# Codes that are tried one by one.
-MOST_BITS = 16
 # Steps of what is approximated, of one step that it is rounded to.
 FINER = 1 << 8
 CURE = (
@@ -48,7 +43,7 @@ class LostRounding:
     reason: str
 
     def __str__(self) -> str:
-        number = _described(self.rounding.number)
+        number = described(self.rounding.number)
         return f"{self.rounding} rounds to {number}, {self.reason}; {CURE}"
 
 
@@ -108,15 +103,15 @@ def _lost(node: Node, rounding: Rounding) -> str:
         number = known.operands[rounding.tensor].format
         if number == wanted:
             return ""
-        return f"and {rounding.tensor} of {_named(node)} is {_described(number)}"
+        return f"and {rounding.tensor} of {_named(node)} is {described(number)}"
     number = known.results[rounding.tensor].format
     if number != rounding.number:
-        return f"and {_named(node)} gives {_described(number)}"
+        return f"and {_named(node)} gives {described(number)}"
     if is_rounding(node):
         ((_, producer),) = stream_operands(node)
         if not _may_be_rounded(producer, rounding.number):
             first = common(producer).results["data_out_0"].format
-            return f"and what it takes, {_named(producer)}, is rounded to {_described(first)} first"
+            return f"and what it takes, {_named(producer)}, is rounded to {described(first)} first"
     return _read_otherwise(node, rounding.number) or _computed_otherwise(node)
 
 
@@ -128,10 +123,10 @@ def _read_otherwise(node: Node, number: Format) -> str:
             if readers or any(item.op == "output" for item in user.users):
                 reader = _named(readers[0]) if readers else "the output"
                 other = common(user).results["data_out_0"].format
-                return f"and {reader} takes it as {_described(other)}"
+                return f"and {reader} takes it as {described(other)}"
         taken = common(user).operands[name].format
         if not _is_cast(user) and taken != number:
-            return f"and {_named(user)} takes it as {_described(taken)}"
+            return f"and {_named(user)} takes it as {described(taken)}"
         if keeps_format(user) and common(user).results["data_out_0"].format == number:
             found = _read_otherwise(user, number)
             if found:
@@ -157,7 +152,7 @@ def _computed_otherwise(node: Node) -> str:
             and metadata(item).declared.get("data_out_0") != result.format
         )
         if loses and _comes_of_rounded(item) and not metadata(item).configured:
-            return f"and {_named(item)} before it is rounded to {_described(result.format)}"
+            return f"and {_named(item)} before it is rounded to {described(result.format)}"
         waiting += [producer for _, producer in stream_operands(item)]
     return ""
 
@@ -193,9 +188,9 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     if not spec.dtype.startswith(("float", "bfloat")):
         return True
     given = spec.quantized
-    if not Numeric.of(operator).approximates or not isinstance(given, Fixed):
+    if not Numeric.of(operator).approximates or not is_binary(given):
         return False
-    if not isinstance(number, Fixed | ScaledInteger):
+    if not has_steps(number):
         return False
     return scales(given)[0] * FINER <= min(scales(number))
 
@@ -206,23 +201,6 @@ def _is_exact(node: Node, cast: Node) -> bool:
     return holds(common(cast).results["data_out_0"].quantized, number)
 
 
-def holds(wider: Format, number: Format) -> bool:
-    """True where every value of a format is one of a wider format."""
-    if wider == number:
-        return True
-    if isinstance(number, Fixed | ScaledInteger) and isinstance(wider, Fixed | ScaledInteger):
-        ratios = [step / scales(wider)[0] for step in scales(number)]
-        if len(scales(wider)) > 1 or any(ratio.denominator > 1 for ratio in ratios):
-            return False
-    if number.bits_per_element > MOST_BITS:
-        return False
-    low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
-    if low > high or len(getattr(number, "scales", (1,))) > 1:
-        return False
-    values = number.decode(torch.arange(low, high + 1))
-    return torch.equal(wider.round_values(values), values)
-
-
 def _is_cast(node: Node) -> bool:
     operator = common(node).operator if node.op == "call_function" else None
     return operator is not None and operators()[operator].role == ROLE
@@ -230,10 +208,3 @@ def _is_cast(node: Node) -> bool:
 
 def _named(node: Node) -> str:
     return f"{node.name} ({location(node)})"
-
-
-def _described(number: Format | None) -> str:
-    """Return a format with the scale and the zero point that integers have."""
-    if not isinstance(number, ScaledInteger) or len(number.scales) > 1:
-        return "real numbers" if number is None else str(number)
-    return f"{number} of steps of {number.scale:.6g} around {number.zero_point}"
