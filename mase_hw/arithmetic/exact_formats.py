@@ -36,6 +36,11 @@ def has_scale(number: object) -> TypeGuard[ScaledInteger]:
     return isinstance(number, ScaledInteger) and len(number.scales) == 1
 
 
+def has_codes_around_zero(number: object) -> TypeGuard[ScaledInteger]:
+    """True for integers with real scales and no zero points."""
+    return isinstance(number, ScaledInteger) and number.centred
+
+
 def is_binary(number: object) -> TypeGuard[Fixed]:
     """True for fixed point, whose step is a power of two."""
     return isinstance(number, Fixed)
@@ -130,7 +135,7 @@ def exact_constant(values: Tensor, given: Iterable[Format]) -> Format | None:
     if not work.numel() or not bool(work.isfinite().all()):
         return None
     fixed_point = all(isinstance(item, Fixed) for item in given)
-    sizes = work[work != 0].abs().unique().tolist()
+    sizes = sorted({abs(item) for item in work.tolist() if item})
     if not fixed_point and len(sizes) == 1:
         return ScaledInteger(2, sizes[0])
     for fraction in range(CONSTANT_BITS + 1):

@@ -30,6 +30,8 @@ from mase_hw.ops.infrastructure.cast import Cast
 
 # Bits of a multiplier beyond those of a layer's, and of a product with one.
 FEWEST_BITS, MOST_PRODUCT_BITS = 20, 60
+# Bits of a scale's mantissa of which numbers of single precision lie half way between steps.
+TIE_BITS = 16
 ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_even": torch.round,
     "nearest_up": lambda values: torch.floor(values + 0.5),
@@ -66,6 +68,26 @@ def fake_quantize(
     points = torch.tensor(list(zero_point), dtype=torch.float64, device=work.device).reshape(shape)
     codes = (ROUNDINGS[rounding](work / steps) + points).clamp(low, high)
     return ((codes - points) * steps).to(values.dtype)
+
+
+def moved_ties(scales: Sequence[float], points: Sequence[int]) -> str:
+    """Return why rounding after a zero point is added differs; empty where it does not.
+
+    Ties go to even codes then, not to even steps: with an odd zero point others are chosen. Single
+    precision reaches ties at scales of few bits; at others the first one alone.
+
+    Args:
+        scales: the step of the tensor, or of each channel.
+        points: as many zero points.
+    """
+    for scale, point in zip(scales, points, strict=True):
+        numerator, _ = scale.as_integer_ratio()
+        if point % 2 and (numerator // (numerator & -numerator)).bit_length() <= TIE_BITS:
+            return (
+                f"its zero point is {point}, odd, and added before ties are rounded to "
+                f"even ones, and its scale {scale} reaches ties; give an even zero point"
+            )
+    return ""
 
 
 _GIVEN = "Tensor self, float[] scale, int[] zero_point, int axis, int low, int high, str rounding"
@@ -141,7 +163,8 @@ class FakeQuantize(Cast, Numeric):
 
     @staticmethod
     def _bits(call: Call) -> int | None:
-        return call.once("bits of the quotient", lambda: _fewest_bits(call))
+        found: int | None = call.once("bits of the quotient", lambda: _fewest_bits(call))
+        return found
 
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]

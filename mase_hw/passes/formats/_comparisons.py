@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.arithmetic.exact_formats import has_steps, in_whole_steps, is_binary
+from mase_hw.arithmetic.exact_formats import has_codes_around_zero, in_whole_steps
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
@@ -84,7 +84,7 @@ def _absorb(mg: MaseGraph, node: Node) -> bool:
 def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool:
     """Let a comparison take over the scales of a layer's weights, and its bias."""
     number, bias = metadata(producer).declared.get("weight"), call.constants.get("bias")
-    if not has_steps(number) or is_binary(number) or not number.centred:
+    if not has_codes_around_zero(number):
         return False
     if len(number.scales) == 1 and bias is None:
         return False

@@ -243,7 +243,7 @@ def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
 
     Steps are whole numbers, so that nothing is rounded once more.
     """
-    taken = []
+    taken: list[Node] = []
     for node, number in [*known.items()]:
         for user in [item for item in node.users if item.op == "call_function"]:
             operator = operator_for(user.target)

@@ -20,12 +20,11 @@ from mase_hw.formats.minifloat_denorm import MinifloatDenorm
 from mase_hw.formats.minifloat_ieee import MinifloatIEEE
 from mase_hw.formats.ocp_float import FP8E4M3
 from mase_hw.importers.onnx._values import Constant, Floats, Function, Levels, NodeCall, Value
+from mase_hw.ops.infrastructure.fake_quantize import moved_ties
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
 Array = np.ndarray[Any, Any]
-# Bits of a scale's mantissa of which numbers of single precision lie half way between steps.
-TIE_BITS = 16
 # Roundings that tensors which stream have.
 ROUNDINGS = {
     "ROUND": "nearest_even",
@@ -85,12 +84,6 @@ def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) ->
     return _rounded(node, x, scale, int(offsets[0]), (low, high), mode)
 
 
-def reaches_ties(scale: float) -> bool:
-    """True where single precision holds ties between steps, other than the first."""
-    numerator, _ = scale.as_integer_ratio()
-    return (numerator // (numerator & -numerator)).bit_length() <= TIE_BITS
-
-
 def _ends(node: NodeCall, bits: Value) -> tuple[int, int]:
     """Return the least and the largest code."""
     width = float(node.array(bits, "bit width").reshape(-1)[0])
@@ -114,12 +107,8 @@ def _rounded(
     scales, axis = _scales(node, scale, values.shape)
     points = (point,) * len(scales)
     if not constant:
-        if point % 2 and ROUNDINGS[mode] == "nearest_even" and any(map(reaches_ties, scales)):
-            raise node.refuse(
-                f"its zero point is {point}, an odd number that is added before ties are rounded "
-                "to even ones; hardware adds it afterwards: give an even one, or a scale whose "
-                f"mantissa has more than {TIE_BITS} bits, which reaches no tie but the first"
-            )
+        if ROUNDINGS[mode] == "nearest_even" and (why := moved_ties(scales, points)):
+            raise node.refuse(why)
         return Levels(tuple(scales), points, axis, *ends, ROUNDINGS[mode]).rounded(values)
     levels = Levels(tuple(scales), points, axis, *ends)
     if ROUNDINGS.get(mode) == levels.rounding and not point % 2:
