@@ -257,7 +257,7 @@ def test_odd_zero_points_are_refused_where_ties_are_reached(tmp_path):
         }
         path = net.save(tmp_path / "m.onnx", middle("Quant", "s", "z", "b", signed=1, narrow=0))
         if point == 1 and scale == 0.5:
-            with pytest.raises(CaptureError, match="zero point is 1, odd.*its scale 0.5"):
+            with pytest.raises(CaptureError, match=r"zero point is 1, odd.*its scale 0.5"):
                 mase_hw.trace(path)
         else:
             mase_hw.trace(path)
@@ -276,5 +276,5 @@ def test_annotated_integers_are_formats(tmp_path):
     assert (number.width, number.frac_width, number.signed) == (4, 0, True)
     entry.quant_parameter_tensor_names[0].value = "INT4.5"
     onnx.save(model, path)
-    with pytest.raises(CaptureError, match="'w' is annotated as 'INT4.5'"):
+    with pytest.raises(CaptureError, match=r"'w' is annotated as 'INT4.5'"):
         mase_hw.trace(path)

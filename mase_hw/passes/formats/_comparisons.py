@@ -22,6 +22,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Multiplying, Summing, Weighted
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.remove_identity import erase_node
 
 ROLE = "thresholds"
 # Dimensions of weights without channels of results behind them.
@@ -77,7 +78,8 @@ def _absorb(mg: MaseGraph, node: Node) -> bool:
         _set_bounds(mg, node, torch.ones(()), values * counts[name])
     else:
         return False
-    node.replace_input_with(producer, producer.all_input_nodes[0])
+    node.replace_input_with(producer, stream_operands(producer)[0][1])
+    erase_node(mg, producer)
     return True
 
 
