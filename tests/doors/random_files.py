@@ -528,6 +528,8 @@ RECIPES = {
     "Softmax": _reduction("Softmax", False),
     "LogSoftmax": _reduction("LogSoftmax", False),
     "LpNormalization": _reduction("LpNormalization", False),
+    "Hardmax": _reduction("Hardmax", False),
+    "LpPool": _image("LpPool", kernel_shape=[2, 2]),
     "ArgMax": _whole("ArgMax"),
     "ArgMin": _whole("ArgMin"),
     "TopK": _top_k,
@@ -585,6 +587,10 @@ EXACT_OF_REALS = frozenset(
 )
 # Settings, whole numbers, and what stands in recipes of others or has no second evaluation.
 WITHOUT = {
+    *("AffineGrid", "Attention", "BlackmanWindow", "CenterCropPad", "Col2Im", "Compress"),
+    *("CumProd", "Det", "EyeLike", "GRU", "GatherND", "GridSample", "HammingWindow", "HannWindow"),
+    *("LSTM", "OneHot", "RNN", "ReverseSequence", "RotaryEmbedding", "Scatter", "ScatterElements"),
+    *("ScatterND", "TensorScatter"),
     "And",
     "Or",
     "Xor",

@@ -18,6 +18,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
+from mase_hw.arithmetic.exact_formats import ends_in_steps
 from mase_hw.arithmetic.exact_requantize import Part, same_steps
 from mase_hw.arithmetic.requantize import cast_multiplier, scales
 from mase_hw.formats import Format, make_format
@@ -185,8 +186,7 @@ def _fewest_bits(call: Call) -> int | None:
         result, ScaledInteger | Fixed
     ):
         return 0
-    ends = given.encode(torch.tensor([-math.inf, math.inf]))
-    low, high = given.significands(ends)[0].tolist()
+    low, high = ends_in_steps(given)
     exact = Part(scales(given)[0] / scales(result)[0], low, high)
     most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
     for bits in (0, *range(FEWEST_BITS, most + 1, 2)):
