@@ -189,7 +189,8 @@ def _fewest_bits(call: Call) -> int | None:
     low, high = ends_in_steps(given)
     exact = Part(scales(given)[0] / scales(result)[0], low, high)
     most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
-    for bits in (0, *range(FEWEST_BITS, most + 1, 2)):
+    tried: list[int] = [0, *range(FEWEST_BITS, most + 1, 2)]
+    for bits in tried:
         known = cast_multiplier(given, result, bits)
         if not known:
             return 0
