@@ -176,6 +176,7 @@ def print_report(report: Report, display: Display) -> None:
     rows = _simulation_rows(report.simulation) if report.simulation else []
     measured = report.simulation and report.simulation.agreement
     rows += _agreement_rows(measured or report.project.design.agreement)
+    rows += _rounding_rows(report.project.design)
     rows += _accuracy_rows(report.accuracy) if report.accuracy else []
     multipliers = sum(node.multipliers for node in report.project.design.nodes)
     rows.append(("multipliers", f"{multipliers:,}"))
@@ -193,7 +194,8 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
     from mase_hw.emit.design import DesignSummary
 
     design = DesignSummary.load(folder)
-    _print(str(folder), [*_simulation_rows(report), *_cycle_rows(design, report)], display)
+    rows = [*_simulation_rows(report), *_rounding_rows(design), *_cycle_rows(design, report)]
+    _print(str(folder), rows, display)
     if report.agreement is not None:
         line = f"agrees with the float model: {report.agreement}"
         display.console.print(line, markup=False, soft_wrap=True)
@@ -252,6 +254,11 @@ def _simulation_rows(simulation: SimulationReport) -> list[tuple[str, str]]:
 
 def _agreement_rows(agreement: ModelAgreement | None) -> list[tuple[str, str]]:
     return [("agrees with the float model", str(agreement))] if agreement else []
+
+
+def _rounding_rows(design: Design | DesignSummary) -> list[tuple[str, str]]:
+    kept, every = design.roundings
+    return [("roundings of the model kept", f"{kept} of {every}")] if every else []
 
 
 def _accuracy_rows(accuracy: Accuracy) -> list[tuple[str, str]]:

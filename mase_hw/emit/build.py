@@ -74,6 +74,8 @@ def build_design(mg: MaseGraph) -> Design:
         EmissionError: for names that collide in the top.
     """
     keeps_state, agreement = mg.keeps_state, model_agreement(mg)
+    roundings = metadata(mg.fx_graph.output_node()).roundings
+    kept = sum(not item.replaced for item in roundings)
     mg = physical(mg)
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
@@ -125,6 +127,7 @@ def build_design(mg: MaseGraph) -> Design:
         prediction.sketched,
         keeps_state,
         agreement,
+        roundings=(kept, len(roundings)),
     )
     check_names(design)
     return design

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -351,6 +351,7 @@ class Design:
         agreement: how far the quantised graph is from the float model, where that was measured.
         loads: constants whose words can be loaded, in the order of their bytes.
         tensor_parameters: parameters of the top that restate formats, shapes and parallelism.
+        roundings: how many roundings of the model are kept, of how many.
     """
 
     name: str
@@ -372,6 +373,7 @@ class Design:
     agreement: ModelAgreement | None = None
     loads: tuple[Constant, ...] = ()
     tensor_parameters: Mapping[str, int] = field(default_factory=dict)
+    roundings: tuple[int, int] = (0, 0)
 
     @property
     def instances(self) -> tuple[Instance, ...]:
@@ -458,6 +460,7 @@ class Design:
             "external_memory": self.external.to_dict() if self.external else None,
             "keeps_state": self.keeps_state,
             "agreement": self.agreement.to_dict() if self.agreement else None,
+            **({"roundings_kept": list(self.roundings)} if self.roundings[1] else {}),
             **({"loads": [load.to_dict() for load in self.load_row]} if self.loads else {}),
             "predicted": {
                 "interval_cycles": self.interval_cycles,
@@ -518,6 +521,7 @@ class DesignSummary:
         keeps_state: whether a result depends on inferences before.
         agreement: how far the quantised graph is from the float model, where that was measured.
         loads: memories whose words can be loaded, in the order of their bytes.
+        roundings: how many roundings of the model are kept, of how many.
     """
 
     name: str
@@ -537,6 +541,7 @@ class DesignSummary:
     keeps_state: bool = False
     agreement: ModelAgreement | None = None
     loads: tuple[Load, ...] = ()
+    roundings: tuple[int, int] = (0, 0)
 
     @classmethod
     def load(cls, folder: Path) -> DesignSummary:
@@ -592,6 +597,7 @@ class DesignSummary:
             bool(entry.get("keeps_state", False)),
             ModelAgreement.from_dict(found) if (found := entry.get("agreement")) else None,
             tuple(Load(**item) for item in entry.get("loads", [])),
+            _pair(entry.get("roundings_kept", (0, 0))),
         )
 
 
@@ -601,6 +607,11 @@ def _progress(cell: Cell) -> dict[str, object]:
     ports = {**cell.inputs, **cell.outputs}
     beats = {name: port.beats for name, port in ports.items() if port.beats}
     return {} if cycles is None else {"beats": beats, "progress_cycles": cycles}
+
+
+def _pair(value: Sequence[object]) -> tuple[int, int]:
+    kept, every = map(_whole, value)
+    return kept, every
 
 
 def _whole(value: object) -> int:

@@ -46,6 +46,7 @@ from mase_hw.passes.formats.agreement import (
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.lost_roundings import note_replaced
 from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.widen import widened
@@ -231,8 +232,9 @@ def lowered(mg: MaseGraph) -> MaseGraph:
     mg, _ = remove_identity_transform_pass(mg, {})
     mg, _ = drop_losses_transform_pass(mg, {})
     check(mg)
+    mg = mg.copy()
+    note_replaced(mg)
     if any(node.op == "get_attr" for node in mg.outputs):
-        mg = mg.copy()
         mg.drop_constant_results()
     mg, _ = bridge_formats_transform_pass(mg, {})
     mg, _ = merge_thresholds_transform_pass(mg, {})

@@ -27,6 +27,7 @@ from mase_hw.ops import (
 )
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
+from mase_hw.passes.formats.lost_roundings import lost_roundings
 
 _ONLY_A_LOSS = (
     "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "
@@ -80,6 +81,10 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     Only causes are listed: a node that lacks its number format because the one before it is refused
     is not.
     """
+    lost = [
+        Problem(item.node.name, metadata(item.node).module_path, location(item.node), str(item))
+        for item in lost_roundings(mg)
+    ]
     mg, _ = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     losses = loss_nodes(mg)
@@ -93,7 +98,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
             Problem(node.name, metadata(node).module_path, location(node), reason)
             for reason in (_reasons(mg, node) if node not in losses else ())
         ]
-    return found
+    return found or lost
 
 
 def notes(mg: MaseGraph) -> list[Note]:

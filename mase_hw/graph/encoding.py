@@ -19,6 +19,7 @@ from mase_hw.graph.metadata import (
     Fill,
     HardwareMetadata,
     MaseMetadata,
+    Rounding,
     SoftwareMetadata,
     SourceLocation,
     ValueRange,
@@ -127,6 +128,8 @@ def encode_metadata(known: MaseMetadata) -> dict[str, object]:
         **({"asked": True} if known.asked else {}),
         **({"fills": [_encode_fill(item) for item in known.fills]} if known.fills else {}),
         **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
+        **({"roundings": [*map(_encode_rounding, known.roundings)]} if known.roundings else {}),
+        **({"configured": True} if known.configured else {}),
     }
 
 
@@ -145,7 +148,17 @@ def decode_metadata(entry: Table) -> MaseMetadata:
         bool(entry.get("asked", False)),
         fills=tuple(Fill(*map(float.fromhex, item)) for item in entry.get("fills", ())),
         agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
+        roundings=tuple(map(_decode_rounding, entry.get("roundings", ()))),
+        configured=bool(entry.get("configured", False)),
     )
+
+
+def _encode_rounding(rounding: Rounding) -> dict[str, object]:
+    return {**vars(rounding), "number": encode_format(rounding.number)}
+
+
+def _decode_rounding(entry: Table) -> Rounding:
+    return Rounding(**{**entry, "number": decode_format(entry["number"])})
 
 
 def _encode_fill(fill: Fill) -> list[str]:

@@ -26,7 +26,7 @@ from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
-from mase_hw.graph.rounded import EXACT, absorb_rounded
+from mase_hw.graph.rounded import EXACT, ROUNDINGS, absorb_rounded
 from mase_hw.graph.roundings import spell_roundings
 
 _PROBE_ROWS = 3
@@ -137,7 +137,10 @@ def _metadata(node: Node) -> dict[str, object]:
         key: value for key, value in node.meta.items() if key in {"nn_module_stack", "stack_trace"}
     }
     kept["mase"] = MaseMetadata(
-        *origin(node), declared=node.meta.get(DECLARED, {}), exact=bool(node.meta.get(EXACT))
+        *origin(node),
+        declared=node.meta.get(DECLARED, {}),
+        exact=bool(node.meta.get(EXACT)),
+        roundings=node.meta.get(ROUNDINGS, ()),
     )
     return kept
 

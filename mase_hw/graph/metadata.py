@@ -117,6 +117,29 @@ class Fill:
 
 
 @dataclass(frozen=True)
+class Rounding:
+    """A rounding that the model itself declares, wherever passes have moved it.
+
+    Attributes:
+        name: of the node that rounded, when the model was captured.
+        tensor: the operand or result that has it, of the node whose metadata holds it.
+        number: the format that the model rounds to.
+        place: the user's line; empty for a constant, which is that of the node that reads it.
+        replaced: whether the configuration has another format in its place.
+    """
+
+    name: str
+    tensor: str
+    number: Format
+    place: str = ""
+    replaced: bool = False
+
+    def __str__(self) -> str:
+        """Return its name and its place."""
+        return f"{self.name} ({self.place})" if self.place else self.name
+
+
+@dataclass(frozen=True)
 class MaseMetadata:
     """Everything known of one node.
 
@@ -134,6 +157,8 @@ class MaseMetadata:
             are to run on the same hardware; while formats are chosen.
         fills: arguments that are smaller than the user's model has them.
         agreement: how far its values are from the float model's, where that was measured.
+        roundings: those of the model that its operands and results are; of the output, all.
+        configured: whether an entry of the configuration selects it.
     """
 
     module_path: str = ""
@@ -149,6 +174,8 @@ class MaseMetadata:
     alike: tuple[str, ...] = ()
     fills: tuple[Fill, ...] = ()
     agreement: Agreement | None = None
+    roundings: tuple[Rounding, ...] = ()
+    configured: bool = False
 
     @property
     def place(self) -> str:

@@ -21,6 +21,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.declared import DECLARED
+from mase_hw.graph.metadata import Rounding
 from mase_hw.graph.naming import operation_name
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import set_tensor
@@ -30,6 +31,8 @@ from mase_hw.ops.infrastructure.fake_quantize import format_of
 ROUNDING = "rounding"
 # Under this key a node says that a model somebody else has quantised declares its formats.
 EXACT = "exact"
+# And under this one which of them are roundings of its own.
+ROUNDINGS = "roundings"
 # Significand bits of the reals that a constant without rounding has.
 REAL_BITS = 26
 _EXACT = "scaled_integer"
@@ -71,7 +74,7 @@ def absorb_rounded(module: GraphModule) -> None:
     values = _constant_values(module)
     for node in [item for item in module.graph.nodes if is_rounding(item) and item in values]:
         constant = _constant(node, values)
-        _declare(node, constant, values)
+        _declare(node, constant, values, node.name)
     for node in [item for item in module.graph.nodes if is_rounding(item) and item in values]:
         set_tensor(module, f"{node.name}_rounded", values[node])
         with module.graph.inserting_before(node):
@@ -116,7 +119,7 @@ def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:
     return _Constant(value, number, axis)
 
 
-def _declare(node: Node, constant: _Constant, values: dict[Node, Argument]) -> None:
+def _declare(node: Node, constant: _Constant, values: dict[Node, Argument], rounding: str) -> None:
     """Note a format on all that reads a constant, behind what moves it."""
     for user in list(node.users):
         if user.op == "output":
@@ -124,7 +127,7 @@ def _declare(node: Node, constant: _Constant, values: dict[Node, Argument]) -> N
         if user in values:
             moved = _moved(user, constant, values[user])
             if moved is not None:
-                _declare(user, moved, values)
+                _declare(user, moved, values, rounding)
             continue
         kind = operator_for(user.target) if user.op == "call_function" else None
         if kind is None:
@@ -135,6 +138,8 @@ def _declare(node: Node, constant: _Constant, values: dict[Node, Argument]) -> N
         for name, item in tensor_arguments(user, kind.operand_names):
             if item is node:
                 user.meta[EXACT] = True
+                mark = Rounding(rounding, name, number)
+                user.meta[ROUNDINGS] = (*user.meta.get(ROUNDINGS, ()), mark)
                 user.meta[DECLARED] = {**user.meta.get(DECLARED, {}), name: number}
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import CaptureError
-from mase_hw.ops.infrastructure.fake_quantize import rounded
+from mase_hw.ops.infrastructure.fake_quantize import moved_ties, rounded
 
 ROUNDINGS = {
     "RoundSte": "nearest_even",
@@ -119,6 +119,8 @@ def _rounding(path: str, module: nn.Module, found: tuple[Tensor, ...]) -> Callab
         )
     points = [round(float(item)) for item in point.expand(scale.shape).reshape(-1)]
     low, high, mode = _ends(path, module, int(width.max()))
+    if mode == "nearest_even" and (why := moved_ties(scales, points)):
+        raise CaptureError(f"{path}: {why}")
     kind = type(module).__name__
 
     def forward(x: Tensor, *given: object, **named: object) -> tuple[Tensor, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 
+from torch import Tensor
+
 from mase_hw.arithmetic.carriers import exact_bits
 from mase_hw.formats import BLOCKS, SCALARS, SCALED, Families, Family, Format, names_in
 from mase_hw.formats.fixed import MAX_EXACT_BITS
@@ -88,6 +90,20 @@ class Summing(Interface):
 
         Elements that are subtracted count below zero. A result that is one of several elements is
         as many kinds.
+        """
+
+
+class Rescaled(Interface):
+    """The same results follow from a stream in other units, where other arguments say so."""
+
+    @abstractmethod
+    def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
+        """Return a call, written with torch operators, on its one stream in units of a number.
+
+        Args:
+            call: the call on the stream as it is.
+            operands: what stands for each tensor operand, the stream divided by the unit.
+            unit: a number above zero.
         """
 
 

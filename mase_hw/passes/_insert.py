@@ -18,7 +18,7 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: tuple[float | list[int] | Node, ...] = (),
+    arguments: tuple[float | list[int] | list[float] | Node, ...] = (),
     stem: str | None = None,
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.

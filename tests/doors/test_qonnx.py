@@ -226,3 +226,55 @@ def test_what_is_not_kept_is_refused_by_name(tmp_path):
         "rounded by floor|are no format|no format has", trunc, error=MaseError,
         s=0.1, z=0, i=8, t=0.2, b=4,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["BipolarQuant", "MultiThreshold", "Quant"])
+def test_thresholds_take_over_any_scale_before_them(kind, x, tmp_path):
+    """A product and a sum for each channel, some factors below zero, behind a scale of 24 bits."""
+    net, random = Network(1, (0.037, 0.0123, 0.21)), np.random.default_rng(4)
+    factors, offsets = random.normal(size=5), random.normal(size=5) / 50
+    net.tensors |= {"k": factors.astype(np.float32), "c": offsets.astype(np.float32)}
+    given = {"BipolarQuant": ["s"], "MultiThreshold": ["t"], "Quant": ["s", "zero", "one"]}[kind]
+    bounds = np.sort(random.normal(size=(5, 3)) / 10, 1)
+    for name, value in {"s": 0.31, "t": bounds, "zero": 0, "one": 1}.items():
+        if name in given:
+            net.tensors[name] = np.float32(value)
+    chain = [helper.make_node("Mul", ["m", "k"], ["p"]), helper.make_node("Add", ["p", "c"], ["q"])]
+    last = helper.make_node(kind, ["q", *given], ["y"], name="here", domain=DOMAIN)
+    path = net.save(tmp_path / "m.onnx", *chain, last)
+    real = net.sums(x.double().numpy()) * factors + offsets
+    values = np.where(real >= 0, 0.31, -0.31)
+    if kind == "MultiThreshold":
+        values = (real[..., None] >= bounds).sum(-1).astype(float)
+    np.testing.assert_allclose(values_of(path, x), net.result(values), atol=1e-5)
+
+
+def test_odd_zero_points_are_refused_where_ties_are_reached(tmp_path):
+    for point, scale in ((1, 0.5), (1, 0.3), (2, 0.5)):
+        net = Network()
+        net.tensors |= {
+            key: np.float32(item) for key, item in (("s", scale), ("z", point), ("b", 6))
+        }
+        path = net.save(tmp_path / "m.onnx", middle("Quant", "s", "z", "b", signed=1, narrow=0))
+        if point == 1 and scale == 0.5:
+            with pytest.raises(CaptureError, match=r"zero point is 1, odd.*its scale 0.5"):
+                mase_hw.trace(path)
+        else:
+            mase_hw.trace(path)
+
+
+def test_annotated_integers_are_formats(tmp_path):
+    net = Network()
+    path = net.save(tmp_path / "m.onnx", helper.make_node("Relu", ["m"], ["y"]))
+    model = onnx.load(path)
+    for name, kind in (("x", "INT4"), ("w", "FLOAT32")):
+        entry = model.graph.quantization_annotation.add(tensor_name=name)
+        entry.quant_parameter_tensor_names.add(key="finn_datatype", value=kind)
+    onnx.save(model, path)
+    (port,) = quantize(mase_hw.trace(path)).inputs
+    number = spec(port).quantized
+    assert (number.width, number.frac_width, number.signed) == (4, 0, True)
+    entry.quant_parameter_tensor_names[0].value = "INT4.5"
+    onnx.save(model, path)
+    with pytest.raises(CaptureError, match=r"'w' is annotated as 'INT4.5'"):
+        mase_hw.trace(path)

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.errors import CaptureError, MaseError
+from mase_hw.importers.onnx._annotations import annotated_levels
 from mase_hw.importers.onnx._families import function_of
 from mase_hw.importers.onnx._read import node_name, read_model
 from mase_hw.importers.onnx._values import (
@@ -110,6 +111,10 @@ class OnnxModule(nn.Module):
         self.places: dict[str, tuple[int, str]] = {}
         for tensor in model.graph.initializer:
             self._arrays[tensor.name] = _array(title, tensor)
+        self._kinds = annotated_levels(model, title)
+        self._levels |= {
+            name: levels for name, levels in self._kinds.items() if name in self._arrays
+        }
         self._inputs = [item for item in model.graph.input if item.name not in self._arrays]
         self._outputs = [item.name for item in model.graph.output]
         self._add_nodes(model)
@@ -211,7 +216,10 @@ class OnnxModule(nn.Module):
             name: self._constant(name, getattr(self, held)) for name, held in self._held.items()
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
-            values[item.name] = _entering(item, tensor)
+            levels = self._kinds.get(item.name)
+            values[item.name] = _entering(
+                item, tensor if levels is None else levels.rounded(tensor)
+            )
         for name, operands, results in self._order:
             given = [values[item] if item else None for item in operands]
             found = _listed(getattr(self, name)(*given))

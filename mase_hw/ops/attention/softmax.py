@@ -43,7 +43,7 @@ from mase_hw.ops._base import (
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._library import define_masked
 from mase_hw.ops._masking import Mask, Masked, for_scores
-from mase_hw.ops._numbers import Exact
+from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
 from mase_hw.ops._tiling import Broadcasting, Growing
@@ -76,7 +76,7 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
 define_masked("masked_softmax", masked_softmax)
 
 
-class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged):
+class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Rescaled):
     """`y[i] = exp(scale x[i]) / sum exp(scale x)`."""
 
     one_scale = True
@@ -133,6 +133,13 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged):
         kept = None if mask.kept is None else for_scores(mask, len(shape), shape[-1])
         scale *= float(call.attributes.get("scale", 1.0))
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
+
+    def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
+        """Return it with another scale, which is in its table of exponentials."""
+        mask, scale = call.attributes.get("mask"), float(call.attributes.get("scale", 1.0))
+        given = operands["data_in_0"], mask, self.dim(call), scale * unit
+        result: Tensor = torch.ops.mase.masked_softmax.default(*given)
+        return result
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         """Format that is less than a step off, a sixteenth of the least step of the result's.

@@ -18,7 +18,9 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.requantize import cast_reference, scales
+from mase_hw.arithmetic.exact_formats import ends_in_steps
+from mase_hw.arithmetic.exact_requantize import Part, same_steps
+from mase_hw.arithmetic.requantize import cast_multiplier, scales
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
@@ -27,21 +29,15 @@ from mase_hw.ops._library import define_numbered
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
-# Codes that are tried one by one.
-MOST_BITS = 12
-# Bits of a multiplier beyond those of a layer's.
-TRIED_BITS = range(20, 33, 2)
+# Bits of a multiplier beyond those of a layer's, and of a product with one.
+FEWEST_BITS, MOST_PRODUCT_BITS = 20, 60
+# Bits of a scale's mantissa of which numbers of single precision lie half way between steps.
+TIE_BITS = 16
 ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "nearest_even": torch.round,
     "nearest_up": lambda values: torch.floor(values + 0.5),
     "floor": torch.floor,
     "toward_zero": torch.trunc,
-}
-_EXACTLY: Mapping[str, Callable[[Fraction], int]] = {
-    "nearest_even": round,
-    "nearest_up": lambda value: math.floor(value + Fraction(1, 2)),
-    "floor": math.floor,
-    "toward_zero": math.trunc,
 }
 
 
@@ -73,6 +69,26 @@ def fake_quantize(
     points = torch.tensor(list(zero_point), dtype=torch.float64, device=work.device).reshape(shape)
     codes = (ROUNDINGS[rounding](work / steps) + points).clamp(low, high)
     return ((codes - points) * steps).to(values.dtype)
+
+
+def moved_ties(scales: Sequence[float], points: Sequence[int]) -> str:
+    """Return why rounding after a zero point is added differs; empty where it does not.
+
+    Ties go to even codes then, not to even steps: with an odd zero point others are chosen. Single
+    precision reaches ties at scales of few bits; at others the first one alone.
+
+    Args:
+        scales: the step of the tensor, or of each channel.
+        points: as many zero points.
+    """
+    for scale, point in zip(scales, points, strict=True):
+        numerator, _ = scale.as_integer_ratio()
+        if point % 2 and (numerator // (numerator & -numerator)).bit_length() <= TIE_BITS:
+            return (
+                f"its zero point is {point}, odd, and added before ties are rounded to "
+                f"even ones, and its scale {scale} reaches ties; give an even zero point"
+            )
+    return ""
 
 
 _GIVEN = "Tensor self, float[] scale, int[] zero_point, int axis, int low, int high, str rounding"
@@ -135,15 +151,21 @@ class FakeQuantize(Cast, Numeric):
                 "bits, or all but the least, rounded to the nearest"
             ]
         found = super().problems(call)
-        missed = 0 if found else _missed(call, self.multiplier_bits(call))
-        if missed:
+        if not found and self._bits(call) is None:
             data, result = call.operands["data_in_0"].format, call.result.format
-            found.append(f"{missed} codes of {data} would become others than those of {result}")
+            found.append(
+                f"some codes of {data} would become others than the exact ones of {result}"
+            )
         return found
 
     def multiplier_bits(self, call: Call) -> int:
         """Return the fewest with which every code becomes that of the exact quotient."""
-        return call.once("bits of the quotient", lambda: _fewest_bits(call))
+        return self._bits(call) or 0
+
+    @staticmethod
+    def _bits(call: Call) -> int | None:
+        found: int | None = call.once("bits of the quotient", lambda: _fewest_bits(call))
+        return found
 
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
@@ -157,28 +179,26 @@ class FakeQuantize(Cast, Numeric):
         return [(module, (example_values(3, 11),))]
 
 
-def _fewest_bits(call: Call) -> int:
-    """Return the bits of a multiplier that misses no code; 0, as of a layer, where none has."""
-    return next((bits for bits in (0, *TRIED_BITS) if not _missed(call, bits)), 0)
-
-
-def _missed(call: Call, bits: int) -> int:
-    """Return how many codes of integers are not those of the exact quotient of both scales."""
+def _fewest_bits(call: Call) -> int | None:
+    """Return the bits of a multiplier that misses no code, 0 as of a layer, None for none."""
     given, result = call.operands["data_in_0"].quantized, call.result.quantized
-    if not isinstance(given, ScaledInteger | Fixed) or given.width > MOST_BITS:
+    if not isinstance(given, ScaledInteger | Fixed) or not isinstance(
+        result, ScaledInteger | Fixed
+    ):
         return 0
-    if not isinstance(result, ScaledInteger | Fixed):
-        return 0
-    ends = given.encode(torch.tensor([-math.inf, math.inf])).tolist()
-    codes = torch.arange(ends[0], ends[1] + 1)
-    point, rounding = 0, _EXACTLY[getattr(result, "rounding", "nearest_even")]
-    if isinstance(result, ScaledInteger):
-        (point,) = result.zero_points
-    ratio = scales(given)[0] / scales(result)[0]
-    steps = given.significands(codes)[0].tolist()
-    low, high = result.encode(torch.tensor([-math.inf, math.inf])).tolist()
-    wanted = [min(max(rounding(ratio * step) + point, low), high) for step in steps]
-    return int((cast_reference(given, result, bits)(codes) != torch.tensor(wanted)).sum())
+    low, high = ends_in_steps(given)
+    exact = Part(scales(given)[0] / scales(result)[0], low, high)
+    most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
+    tried: list[int] = [0, *range(FEWEST_BITS, most + 1, 2)]
+    for bits in tried:
+        known = cast_multiplier(given, result, bits)
+        if not known:
+            return 0
+        factor = known["MULTIPLIER"] * Fraction(2) ** -known["MULTIPLIER_SHIFT"]
+        unit = exact.ratio * result.real_scale / given.real_scale
+        if same_steps(exact, factor * unit, result):
+            return bits
+    return None
 
 
 def format_of(given: Attributes, axis: int | None = None) -> Format | None:

@@ -8,7 +8,9 @@ Framework for Fast, Scalable Binarized Neural Network Inference" (2017), arXiv:1
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import ClassVar
 
 import torch
@@ -29,6 +31,7 @@ from mase_hw.ops._base import (
     unformatted,
 )
 from mase_hw.ops._library import define_thresholds
+from mase_hw.ops._numbers import Rescaled
 from mase_hw.ops._one_cell import fields, shortest_beats
 from mase_hw.ops._tiling import Elementwise
 
@@ -46,7 +49,7 @@ def _counted(
 define_thresholds("thresholds", _counted)
 
 
-class Thresholds(Operator, Elementwise):
+class Thresholds(Operator, Elementwise, Rescaled):
     """How many bounds an element is above."""
 
     name = "thresholds"
@@ -72,6 +75,19 @@ class Thresholds(Operator, Elementwise):
         if _steps(call) is None:
             return [f"{call.result.format} does not hold all results a power of two of codes apart"]
         return []
+
+    def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
+        """Return it with whole bounds: the last steps that do not reach a limit."""
+        limits = torch.nextafter(
+            call.constants["bounds"].double(), torch.tensor(torch.inf).double()
+        )
+        steps = [
+            math.ceil(Fraction(item) / Fraction(unit)) - 1 for item in limits.flatten().tolist()
+        ]
+        bounds = torch.tensor(steps, dtype=torch.float64).reshape(limits.shape)
+        given = call.constants["signs"], call.attributes["lowest"], call.attributes["step"]
+        result: Tensor = torch.ops.mase.thresholds.default(operands["data_in_0"], bounds, *given)
+        return result
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes: bounds are compared with codes."""
@@ -145,9 +161,7 @@ class Thresholds(Operator, Elementwise):
 
 def _bounds(call: Call) -> Tensor:
     """Return the bounds `[..., count]` in codes of the operand, which it is above or not."""
-    data = fixed(call.operands["data_in_0"])
-    number = call.operands["bounds"].quantized
-    values = number.decode(call.constant_codes("bounds"))
+    data, values = fixed(call.operands["data_in_0"]), call.constants["bounds"].double()
     low, high = data.minimum_code, data.maximum_code
     return torch.floor(values * 2.0**data.frac_width).clamp(low - 1, high).to(torch.int64)
 

@@ -19,13 +19,13 @@ from mase_hw.cells.row_norm import RowNorm as RowNormCell
 from mase_hw.formats import Encoding, Format
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Reference
-from mase_hw.ops._numbers import Exact
+from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._weighting import Gained, Normalizing
 from mase_hw.ops.reductions._rows import Rows
 
 
-class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
+class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
     """A normalisation over the last dimension, `normalized_shape`, with constant weights.
 
     Attributes:
@@ -64,12 +64,16 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten):
             name: reshape(value, flat if name == "data_in_0" else row)
             for name, value in operands.items()
         }
-        result = self.normalize(call, given, row)
+        result = self.normalize(given, row, self.epsilon(call))
         return [reshape(result, [-1, *shape[1:]])]
 
     @abstractmethod
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
+    def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
         """Return the call of torch's operator on other operands."""
+
+    def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
+        """Return it with what is added to the mean square in units, too."""
+        return self.normalize(operands, [call.result.shape[-1]], self.epsilon(call) / unit**2)
 
     def reference(self, call: Call) -> Reference:
         """Return codes -> codes; weights and biases are encoded once."""

@@ -28,14 +28,9 @@ class LayerNorm(RowNorm):
         """Constant that is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
-        return aten.layer_norm.default(
-            operands["data_in_0"],
-            size,
-            operands.get("weight"),
-            operands.get("bias"),
-            self.epsilon(call),
-        )
+    def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
+        given = [operands.get(name) for name in ("weight", "bias")]
+        return aten.layer_norm.default(operands["data_in_0"], size, *given, epsilon)
 
     def examples(self) -> list[Example]:
         """With weights and biases, without, and over two dimensions."""

@@ -41,9 +41,8 @@ class RMSNorm(RowNorm, Recognized):
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 
-    def normalize(self, call: Call, operands: Mapping[str, Tensor], size: list[int]) -> Tensor:
-        weight = operands.get("weight")
-        return aten.rms_norm.default(operands["data_in_0"], size, weight, self.epsilon(call))
+    def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
+        return aten.rms_norm.default(operands["data_in_0"], size, operands.get("weight"), epsilon)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
         """Yield it as models of language write it out; the weight is folded behind."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -74,16 +75,53 @@ def rewrite_from(
         item.name = unique_name(stem, list(taken))
         taken.add(item.name)
         item.meta["mase"] = MaseMetadata(known.module_path, known.source, fills=known.fills)
+        _keep_declared(item, known, inputs)
         _store_constants(mg, item)
     for index, new in enumerate(nodes):
         result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
         update(new, common=result)
+        if index == 0:
+            _keep_result(new, known)
     for old, new in _replacements(node, nodes):
         name = old.name
         old.replace_all_uses_with(new)
         mg.fx_graph.erase_node(old)
         new.name = name
     return True
+
+
+def _keep_result(node: Node, known: MaseMetadata) -> None:
+    """Let a result be the roundings that it was before."""
+    own, name = metadata(node), "data_out_0"
+    roundings = tuple(item for item in known.roundings if item.tensor == name)
+    if roundings or name in known.declared:
+        declared = {key: item for key, item in known.declared.items() if key == name}
+        update(
+            node, roundings=(*own.roundings, *roundings), declared={**own.declared, **declared},
+            exact=own.exact or known.exact,
+        )  # fmt: skip
+
+
+def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | float]) -> None:
+    """Let a new node declare of constants what the node declared in whose place it stands."""
+    kind = operator_for(node.target)
+    if kind is None or not known.declared:
+        return
+    names = {item: name for name, item in inputs.items() if name in known.declared}
+    own = {
+        name: names[item]
+        for name, item in tensor_arguments(node, kind.operand_names)
+        if item in names and isinstance(item, Node) and item.op == "get_attr"
+    }
+    if own:
+        roundings = [
+            replace(rounding, tensor=name)
+            for name, old in own.items()
+            for rounding in known.roundings
+            if rounding.tensor == old
+        ]
+        declared = {name: known.declared[old] for name, old in own.items()}
+        update(node, declared=declared, exact=known.exact, roundings=tuple(roundings))
 
 
 def _store_constants(mg: MaseGraph, node: Node) -> None:

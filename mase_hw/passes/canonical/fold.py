@@ -153,7 +153,8 @@ def fold_into_producer_transform_pass(
         if producer is None:
             continue
         call, before = mg.call(node), mg.call(producer)
-        if formats is not None and not _takes_factors(formats, producer, before):
+        chosen = None if metadata(producer).exact else formats
+        if chosen is not None and not _takes_factors(chosen, producer, before):
             continue
         constants = Foldable.of(call.operator).fold(call, before)
         if constants is None:

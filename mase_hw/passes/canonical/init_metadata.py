@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mase_hw.graph import MaseGraph, MaseMetadata, metadata
+from mase_hw.graph.metadata import Rounding, location, update
 from mase_hw.graph.origin import origin
+from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.passes._pass import Result, graph_pass
 
 
@@ -24,5 +26,13 @@ def init_metadata_analysis_pass(mg: MaseGraph) -> Result:
             declared=known.declared,
             exact=known.exact,
             folded=known.folded,
+            roundings=known.roundings,
         )
+        number = rounded_format(node) if is_rounding(node) else None
+        if number is not None and not known.roundings:
+            own = Rounding(node.name, "data_out_0", number, location(node))
+            update(node, roundings=(own,))
+    # The output names all of them, whatever becomes of the nodes.
+    every = {item.name: item for node in mg.nodes for item in metadata(node).roundings}
+    update(mg.fx_graph.output_node(), roundings=tuple(every.values()))
     return mg, {}

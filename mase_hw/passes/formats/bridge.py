@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.fx import Node
+from torch.fx.node import map_arg
 
 from mase_hw.arithmetic.carriers import (
     exact_bits,
@@ -21,6 +22,7 @@ from mase_hw.arithmetic.carriers import (
     exact_float,
     fixed_of,
 )
+from mase_hw.arithmetic.exact_formats import has_scale
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
 from mase_hw.arithmetic.requantize import scales as step_sizes
 from mase_hw.arithmetic.requantize import step_quotient
@@ -58,7 +60,9 @@ from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
 
-ORDER, STEPS = "order", "steps"
+ORDER, STEPS, ROUNDING = "order", "steps", "rounding"
+# Fraction bits that means have beyond their elements before integers with a scale are made of them.
+MEAN_BITS = 20
 # Bits of a quotient of scales that are tried.
 FEWEST_BITS, MOST_STEP_BITS = 18, 40
 FACTORS = 2
@@ -132,7 +136,7 @@ def _turned(node: Node) -> Format | None:
     return exact_float(data.quantized)
 
 
-Arguments = tuple[float | list[int], ...]
+Arguments = tuple[float | list[int] | list[float], ...]
 Stored = Callable[[Tensor], Tensor]
 
 
@@ -149,6 +153,7 @@ class _Plan:
         there: its other arguments, before each operand.
         back: its other arguments, behind the result.
         rounded: from constants to what is stored in their place.
+        rounds: whether codes of the exact numbers are proved behind the result.
     """
 
     operands: Mapping[str, Format]
@@ -159,6 +164,7 @@ class _Plan:
     there: Mapping[str, Arguments] = field(default_factory=dict)
     back: Arguments = ()
     rounded: Mapping[str, Stored] = field(default_factory=dict)
+    rounds: bool = False
 
     def carry(self, mg: MaseGraph, node: Node) -> None:
         """Give a node these formats, and insert what stands before and behind it."""
@@ -173,19 +179,35 @@ class _Plan:
         for name, stored in self.rounded.items():
             _store_constant(mg, node, name, stored)
         if self.role is not None:
-            # One stream may be several operands.
-            producers = {item: name for name, item in stream_operands(node) if name in self.taken}
-            for producer, name in producers.items():
-                taken = operands[name].with_format(self.taken[name])
-                made = insert_after(
-                    mg, producer, self.role, taken, operands[name], self.there[name]
-                )
-                node.replace_input_with(producer, made)
+            # One stream may be several operands, each in steps of its own.
+            given, made = stream_operands(node), dict[tuple[object, ...], Node]()
+            for name, producer in given:
+                key = producer, self.there.get(name), operands[name].format
+                if name in self.taken and key not in made:
+                    taken = operands[name].with_format(self.taken[name])
+                    made[key] = insert_after(
+                        mg, producer, self.role, taken, operands[name], self.there[name]
+                    )
+            taking = iter(
+                made.get((producer, self.there.get(name), operands[name].format), producer)
+                for name, producer in given
+            )
+            node.args, node.kwargs = map_arg(
+                (node.args, node.kwargs),
+                lambda item: item if item.op == "get_attr" else next(taking),
+            )
             if self.given is not None:
-                given, result = result, asked.with_format(self.given)
-                last = _behind(mg, last, self.role, given, result, self.back)
+                inner, result = result, asked.with_format(self.given)
+                last = _behind(mg, last, self.role, inner, result, self.back)
         if result.format != asked.format:
-            _behind(mg, last, ROLE, result, asked, ())
+            role, said = (ROUNDING, _levels(asked.quantized)) if self.rounds else (ROLE, ())
+            _behind(mg, last, role, result, asked, said)
+
+
+def _levels(number: Format) -> Arguments:
+    """Return the arguments of `fake_quantize` for integers with a scale."""
+    assert has_scale(number)
+    return [*number.scales], [*number.zero_points], 0, *number.code_range
 
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
@@ -419,11 +441,11 @@ def _bits_beside_constant(
     number, ratio = call.operands[constant].quantized, ratios[constant]
     wholes = sorted({*number.significands(number.encode(values))[0].flatten().tolist()})
     offsets = [counts[constant] * ratio * whole for whole in wholes]
-    sums = Part(ratios[stream], *_range_of(spec.quantized, 1))
-    sign, scale = counts[stream], float(result.real_scale)
+    sums = Part(ratios[stream], *_range_of(spec.quantized, counts[stream]))
+    scale = float(result.real_scale)
     for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
         held = _in_steps_of(call.operands[constant], scale, bits)
-        if held is None or sign < 0:
+        if held is None:
             return None
         reals = torch.tensor(wholes, dtype=torch.float64) * float(ratio)
         kept = held.decode(held.encode(reals.float()))
@@ -475,12 +497,13 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         return None
     found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
     own, result = Numeric.of(operator).result_format(call), call.result.quantized
+    rounds = own is None and _has_scale(result)
     if own is None:
-        bits = exact_bits(result)
+        bits = (0, MEAN_BITS) if rounds else exact_bits(result)
         if bits is None:
             return None
         own = Exact.of(operator).exact_result(_taking(call, found), bits[1] + 1)
-    return None if own is None else _Plan(found, own, rounded=rounded)
+    return None if own is None else _Plan(found, own, rounded=rounded, rounds=rounds)
 
 
 def _fits(number: Format, values: Tensor) -> bool:

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw._aten import overload
+from mase_hw._kinds import Table
+from mase_hw.arithmetic.exact_formats import (
+    common_grid,
+    exact_constant,
+    finer,
+    has_scale,
+    has_steps,
+    reaching,
+    whole_numbers,
+)
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALED, Format, names_in
 from mase_hw.graph.calls import aten_arguments
@@ -16,14 +29,39 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Elementwise, Multiplying, Numeric, Operator, Selecting, carried, operators
-from mase_hw.passes._insert import unique_name
+from mase_hw.ops import (
+    Call,
+    Elementwise,
+    Exact,
+    Multiplying,
+    Numeric,
+    Operator,
+    Rescaled,
+    Selecting,
+    Weighted,
+    carried,
+    operator_for,
+    operators,
+)
+from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
+from mase_hw.passes.canonical._rewrite import rewrite
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats._between import (
+    MOST_TRIED_BITS,
+    compared_formats,
+    format_between,
+)
+from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
+from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats.shared_formats import shares_format
 
+STEPS = "steps"
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
+# Bits of a step of the model's that what is approximated has before it is rounded to them.
+FINER_BITS = (16, 14, 12, 10, 8)
 
 
 @graph_pass
@@ -46,21 +84,27 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
-    mg = mg.copy()
+    mg = absorb_scales(mg.copy())
     while _hoist(mg):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
     for node in mg.nodes:
         if node.op == "call_function" and not is_rounding(node) and _absorbs(node):
             number = _asked(node)
-            if number is not None and _may_give(node, number):
+            if number is not None and _may_give(mg, node, number, formats):
                 formats[node] = number
-    for node in formats:
+    for node, number in formats.items():
         update(node, exact=True)
+        if node.op == "placeholder":
+            update(node, declared={"data_out_0": number})
         for rounding in list(node.users):
-            rounding.replace_all_uses_with(node)
-            erase_node(mg, rounding)
-    kept = _declare(mg, formats)
+            _join(mg, node, rounding)
+    known, kept = _declare(mg, formats)
+    stepped = _in_steps(mg, known)
+    if stepped is not None:
+        mg = stepped
+        formats = {mg.node(node.name): number for node, number in formats.items()}
+        _, kept = _declare(mg, formats)
     mg.recompile()
     return mg, {"kept": kept}
 
@@ -72,8 +116,7 @@ def _hoist(mg: MaseGraph) -> bool:
             continue
         (producer,) = node.all_input_nodes
         if is_rounding(producer) and _format(producer) == _format(node):
-            node.replace_all_uses_with(producer)
-            erase_node(mg, node)
+            _join(mg, producer, node)
             return True
         if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
             continue
@@ -89,6 +132,14 @@ def _hoist(mg: MaseGraph) -> bool:
             erase_node(mg, producer)
         return True
     return False
+
+
+def _join(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Let a node give what a rounding behind it gives."""
+    joined = dict.fromkeys((*metadata(node).roundings, *metadata(rounding).roundings))
+    update(node, roundings=tuple(joined))
+    rounding.replace_all_uses_with(node)
+    erase_node(mg, rounding)
 
 
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
@@ -147,11 +198,23 @@ def _absorbs(node: Node) -> bool:
     return common(node).operator is not None and _operator(node).casts and not _commutes(node)
 
 
-def _may_give(node: Node, number: Format) -> bool:
-    """Return whether the result of what is approximated may have a format; else a cast gives it."""
+def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]) -> bool:
+    """True where a node gives the code of the exact number; else a cast rounds its result.
+
+    Of what is approximated, tables of few codes do.
+    """
     operator = _operator(node)
-    known = {*operator.formats, *carried(operator)}
-    return number.name in known or not Numeric.of(operator).approximates
+    if not Numeric.of(operator).approximates:
+        return True
+    known = _streams(mg, formats)
+    given = [known.get(item) for _, item in stream_operands(node)]
+    narrow = all(item is None or item.bits_per_element <= MOST_TRIED_BITS for item in given)
+    alone = isinstance(operator, Elementwise) and len(given) == 1
+    return alone and narrow and number.name in {*operator.formats, *carried(operator)}
+
+
+def _approximates(node: Node) -> bool:
+    return Numeric.of(_operator(node)).approximates
 
 
 def _asked(node: Node) -> Format | None:
@@ -175,22 +238,80 @@ def _asked(node: Node) -> Format | None:
     )
 
 
-def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
-    """Note the formats of operands and results of all nodes behind rounded streams."""
+def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
+    """Let operators take steps of a scale that they have no hardware for, where they can.
+
+    Steps are whole numbers, so that nothing is rounded once more.
+    """
+    taken: list[Node] = []
+    for node, number in [*known.items()]:
+        for user in [item for item in node.users if item.op == "call_function"]:
+            operator = operator_for(user.target)
+            if not isinstance(operator, Rescaled) or number.name in operator.formats:
+                continue
+            call = mg.call(user)
+            if not has_scale(number):
+                continue
+            if [*call.streams] == ["data_in_0"]:
+                unit = float(number.real_scale)
+                steps = insert_after(
+                    mg, node, STEPS, *[common(node).results["data_out_0"]] * 2, (unit, False)
+                )
+                write = partial(_written, operator, call, unit)
+                rewrite(mg, user, call, write, {"data_in_0": steps})
+                taken.append(steps)
+    return add_common_metadata_analysis_pass(mg)[0] if taken else None
+
+
+def _written(operator: Rescaled, call: Call, unit: float, operands: Table) -> list[Tensor]:
+    return [operator.in_units(call, operands, unit)]
+
+
+def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format]:
+    """Return the formats of all streams that the model rounds, behind what moves them too."""
     known = dict(formats)
+    for node in mg.nodes:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        given = {known.get(item) for _, item in stream_operands(node)}
+        if is_rounding(node):
+            known[node] = _format(node)
+        elif node not in known and _commutes_with_rounding(mg, node) and len(given) == 1:
+            (number,) = given
+            if number is not None:
+                known[node] = number
+        elif node not in known:
+            own = _own_format(mg, node, known)
+            if own is not None:
+                known[node] = own
+    return known
+
+
+def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, Format], list[str]]:
+    """Note the formats of operands and results of all nodes behind rounded streams.
+
+    Returns:
+        The formats of all exact streams, and the names of the nodes.
+    """
+    known, ahead = _streams(mg, formats), _rounded_later(mg, formats)
     kept = []
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
         operator, streams = _operator(node), stream_operands(node)
         given = {name: known[item] for name, item in streams if item in known}
-        if is_rounding(node):
-            known[node] = _format(node)
-        elif _commutes_with_rounding(mg, node) and len(given) == len(streams) and given:
-            if len({*given.values()}) == 1:
-                known[node] = next(iter(given.values()))
-            if _commutes(node) and (not operator.casts or shares_format(node)):
-                continue
+        moves = _commutes(node) and (not operator.casts or shares_format(node))
+        if moves and not is_rounding(node) and len(given) == len(streams) and given:
+            one = next(iter(given.values())) if len({*given.values()}) == 1 else None
+            one = one or common_grid([*given.values()])
+            if one is not None:
+                known[node] = one
+                update(node, exact=True)
+            if one is not None and shares_format(node):
+                update(node, declared={"data_out_0": one})
+            continue
+        if moves and shares_format(node):
+            continue
         result = {"data_out_0": known[node]} if node in known else {}
         has = {*operator.formats, *carried(operator)}
         if isinstance(operator, Multiplying) and result:
@@ -198,7 +319,8 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
         fits = given and all(number.name in has for number in given.values())
         # What is left in real numbers, before or behind, has formats of the configuration.
         kept_exactly = len(given) == len(streams) and result
-        if kept_exactly and not fits and not Numeric.of(operator).approximates:
+        approximates = Numeric.of(operator).approximates or isinstance(operator, Rescaled)
+        if kept_exactly and not fits and not approximates:
             wanted = next(iter(given.values()))
             raise UnsupportedError(
                 f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "
@@ -208,13 +330,81 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> list[str]:
             name: number for name, number in metadata(node).declared.items()
             if number.name in has or kept_exactly
         }  # fmt: skip
+        if "data_out_0" in own:
+            # It was declared before others were written anew.
+            known.setdefault(node, own["data_out_0"])
         declared = {**own, **(given if fits else {}), **result}
+        if operator.role == COMPARISON:
+            declared |= compared_formats(mg.call(node), given)
+        elif fits and isinstance(operator, Exact) and not isinstance(operator, Weighted):
+            for name, values in mg.call(node).constants.items():
+                number = declared.get(name) or exact_constant(values, given.values())
+                declared |= {name: number} if number is not None else {}
+        if operator.role == STEPS:
+            declared, steps = given, _own_format(mg, node, known)
+            if steps is not None:
+                known[node] = steps
+        fine = _finer(mg, node, declared) if not result and _approximates(node) else {}
+        if fine:
+            declared, fits = {**declared, **fine}, True
+            known[node] = fine["data_out_0"]
+        if node in ahead and "data_out_0" not in declared and len(given) == len(streams) and given:
+            taken = {**own, **given}
+            between = format_between(node, mg.call(node), taken)
+            if between:
+                declared, fits = {**taken, **between}, True
+                known[node] = between["data_out_0"]
         if declared != metadata(node).declared:
             update(node, declared=declared)
         if declared:
             update(node, exact=bool(fits) or metadata(node).exact)
             kept.append(node.name)
-    return kept
+    return known, kept
+
+
+def _own_format(mg: MaseGraph, node: Node, known: Mapping[Node, Format]) -> Format | None:
+    """Return the format that an operator chooses: of whole numbers, and of steps of a format."""
+    specs = {
+        name: common(node).operands[name].with_format(known.get(item))
+        for name, item in stream_operands(node)
+    }
+    call = mg.call(node)
+    call = replace(call, operands={**call.operands, **specs})
+    return Numeric.of(call.operator).result_format(call)
+
+
+def _rounded_later(mg: MaseGraph, formats: Mapping[Node, Format]) -> set[Node]:
+    """Return the nodes of whose results something is computed that the model rounds."""
+    found = set[Node]()
+    for node in reversed([*mg.nodes]):
+        if node in formats or is_rounding(node) or node in found:
+            found.update(node.all_input_nodes)
+    return found
+
+
+def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[str, Format]:
+    """Return formats in which what is approximated is rounded to the model's levels behind it.
+
+    They are many times finer than the levels, the constants as well; none where nothing rounds.
+    """
+    levels = [_format(user) for user in node.users if is_rounding(user)]
+    if not levels or not has_steps(levels[0]):
+        return {}
+    call = mg.call(node)
+    given = {name: declared.get(name, whole_numbers(8)) for name in call.streams}
+    for bits in FINER_BITS:
+        found: dict[str, Format] = {"data_out_0": finer(levels[0], bits)}
+        for name, values in call.constants.items():
+            if name not in declared:
+                found[name] = reaching(float(values.abs().max()), bits + FINER_BITS[0] // 2)
+        specs = {
+            name: spec.with_format({**declared, **given, **found}[name])
+            for name, spec in call.operands.items()
+        }
+        results = {"data_out_0": call.result.with_format(found["data_out_0"])}
+        if not call.operator.problems(replace(call, operands=specs, results=results)):
+            return found
+    return {}
 
 
 def _format(node: Node) -> Format:

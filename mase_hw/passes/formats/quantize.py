@@ -72,8 +72,8 @@ def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | Non
     losses = loss_nodes(mg)
     entries, whole = entries_of(mg, config), whole_formats(mg, losses)
     for node in nodes:
-        if metadata(node).declared and config.own(node.name, common(node).operator) is not None:
-            update(node, declared={}, exact=False)
+        if config.own(node.name, common(node).operator) is not None:
+            update(node, declared={}, exact=False, configured=True)
     for node, entry in entries.items():
         check_keys(node, entry)
         _set_operands(mg, node, entry, whole.get(node, {}))
@@ -100,9 +100,12 @@ def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | Non
         for node, formats in whole.items()
         if node in words or shared.wanted(node)
     }
+    explicit |= {
+        node: known["data_out_0"] for node in mg.inputs if (known := metadata(node).declared)
+    }
     for node in mg.inputs:
         found = input_format(node, shared.wanted(node))
-        if found is not None and node not in whole:
+        if found is not None and node not in whole and node not in explicit:
             explicit[node] = found
     for node in mg.nodes:
         if node not in losses:
@@ -145,7 +148,7 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
         if node in declaring:
             entry = _declared_entry(mg, node, config.default)
         elif entry is None:
-            between = keeps_format(node) and _leads_to(node, declaring)
+            between = keeps_format(node) and (metadata(node).exact or _leads_to(node, declaring))
             entry = {"name": None} if between else config.default
         found[node] = entry
     return found
@@ -190,6 +193,8 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) ->
     """
     known = metadata(node).declared
     entry = entry_of(known)
+    if shares_format(node):
+        return entry
     if metadata(node).exact and EXACT in _options(node):
         entry[EXACT] = 1
     for name in common(node).operands:

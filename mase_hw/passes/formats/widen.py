@@ -17,7 +17,7 @@ from torch.fx import Node
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import Configuration, with_entries
@@ -80,7 +80,9 @@ class _Region:
         self._free = {
             node
             for node in configurable(mg)
-            if config.own(node.name, common(node).operator) is None and not _has_weights(mg, node)
+            if config.own(node.name, common(node).operator) is None
+            and not _has_weights(mg, node)
+            and not _is_rounded(node)
         }
 
     def before(self, ends: Iterable[Node]) -> dict[Node, list[str]]:
@@ -114,6 +116,12 @@ class _Region:
         while node.op == "call_function" and node not in self._free and keeps_format(node):
             node = stream_operands(node)[0][1]
         return node
+
+
+def _is_rounded(node: Node) -> bool:
+    """True where the model itself rounds an operand or result of a node."""
+    near = [node, *(producer for _, producer in stream_operands(node))]
+    return any(metadata(item).roundings for item in near)
 
 
 def _has_weights(mg: MaseGraph, node: Node) -> bool:

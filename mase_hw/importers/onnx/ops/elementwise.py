@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from functools import reduce
 from typing import Any
 
@@ -88,11 +89,17 @@ def _mod(node: NodeCall, a: Value, b: Value) -> Tensor:
     return function(node.tensor(a), node.tensor(b))
 
 
-def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor:
+def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor | Codes:
     low, high = (
         _number(node.setting(name, (None, *ends), place + 1))
         for place, name in enumerate(("min", "max"))
     )
+    if isinstance(x, Codes):
+        if x.levels is None or len(x.levels.scale) > 1:
+            raise node.refuse("codes of no one scale are bounded; bound the reals")
+        (scale,), (point,) = x.levels.scale, x.levels.zero_point
+        low, high = (None if end is None else (end - point) * scale for end in (low, high))
+        return replace(x, values=torch.clamp(x.values, low, high))
     if low is None and high is None:
         return node.tensor(x)
     return torch.clamp(node.tensor(x), low, high)

@@ -28,13 +28,25 @@ def _moving(
     """Return a function that moves reals, codes as the reals for which they stand, and sizes."""
 
     def compute(node: NodeCall, x: Value, *others: Value) -> Any:
-        if isinstance(x, Codes):
-            if x.levels is not None and len(x.levels.scale) > 1:
-                raise node.refuse("codes with a scale for each channel are moved; move the reals")
-            return Codes(function(node, x.values, *others), x.levels, x.low, x.high)
         if isinstance(x, Constant) and x.tensor is None and sized is not None:
             return Constant(np.asarray(sized(node, x.array, *others)))
         return function(node, node.tensor(x), *others)
+
+    return _keeping(compute)
+
+
+def _keeping(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that also moves codes, as the reals for which they stand."""
+
+    def compute(node: NodeCall, x: Value, *others: Value) -> Any:
+        if not isinstance(x, Codes):
+            return function(node, x, *others)
+        if x.levels is not None and len(x.levels.scale) > 1:
+            raise node.refuse("codes with a scale for each channel are moved; move the reals")
+        found = function(node, x.values, *others)
+        if isinstance(found, Tensor):
+            return replace(x, values=found)
+        return [replace(x, values=item) for item in found]
 
     return compute
 
@@ -318,8 +330,8 @@ OPERATORS: dict[str, Function] = {
     "Dropout": _identity,
     "Expand": _moving(_expand),
     "Flatten": _moving(_flatten),
-    "Gather": _gather,
-    "GatherElements": _gather_elements,
+    "Gather": _keeping(_gather),
+    "GatherElements": _keeping(_gather_elements),
     "Identity": _identity,
     "Pad": _pad,
     "Range": _range,
@@ -328,7 +340,7 @@ OPERATORS: dict[str, Function] = {
     "Size": _size,
     "Slice": _moving(_slice, _slice_sizes),
     "SpaceToDepth": _moving(_blocks),
-    "Split": _split,
+    "Split": _keeping(_split),
     "Squeeze": _moving(_squeeze, _squeeze_sizes),
     "Tile": _moving(_tile),
     "Transpose": _moving(_transpose),

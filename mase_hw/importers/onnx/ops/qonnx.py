@@ -20,6 +20,7 @@ from mase_hw.formats.minifloat_denorm import MinifloatDenorm
 from mase_hw.formats.minifloat_ieee import MinifloatIEEE
 from mase_hw.formats.ocp_float import FP8E4M3
 from mase_hw.importers.onnx._values import Constant, Floats, Function, Levels, NodeCall, Value
+from mase_hw.ops.infrastructure.fake_quantize import moved_ties
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
 
 DOMAINS = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
@@ -49,8 +50,6 @@ MAX_BITS = 24
 FIRST_TRUNC = 4
 # The mantissa of a power of two.
 POWER = 0.5
-# Bits of what is compared with thresholds.
-COMPARED_BITS = 32
 
 
 def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float], int]:
@@ -77,6 +76,10 @@ def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) ->
     offsets = node.array(point, "zero point").astype(np.float64).reshape(-1)
     if len(set(offsets)) > 1 or offsets[0] != int(offsets[0]) or not low <= offsets[0] <= high:
         raise node.refuse(f"its zero point is {offsets[0]}; allowed are {low} to {high}")
+    if (low, high) == (-1, 0):
+        if offsets[0]:
+            raise node.refuse(f"its zero point is {offsets[0]}; one bit with a sign has 0")
+        return _bipolar(node, x, scale)
     mode = str(node.get("rounding_mode", "ROUND")).upper()
     return _rounded(node, x, scale, int(offsets[0]), (low, high), mode)
 
@@ -104,13 +107,16 @@ def _rounded(
     scales, axis = _scales(node, scale, values.shape)
     points = (point,) * len(scales)
     if not constant:
+        if ROUNDINGS[mode] == "nearest_even" and (why := moved_ties(scales, points)):
+            raise node.refuse(why)
         return Levels(tuple(scales), points, axis, *ends, ROUNDINGS[mode]).rounded(values)
     levels = Levels(tuple(scales), points, axis, *ends)
-    if ROUNDINGS.get(mode) == levels.rounding:
+    if ROUNDINGS.get(mode) == levels.rounding and not point % 2:
         return Constant(values.detach().numpy(), None, levels)
     shape = [-1 if dim == axis and len(scales) > 1 else 1 for dim in range(values.dim())]
     steps = np.array(scales).reshape(shape)
-    codes = CONSTANT_ROUNDINGS[mode](values.detach().double().numpy() / steps)
+    codes = CONSTANT_ROUNDINGS[mode](values.detach().double().numpy() / steps + point)
+    codes = np.clip(codes, *ends) - point
     return Constant((codes * steps).astype(np.float32), None, levels)
 
 
@@ -238,8 +244,7 @@ def _thresholds(node: NodeCall, x: Value, bounds: Value) -> Tensor:
 def _compared(node: NodeCall, values: Tensor, limits: Array, scale: float, offset: float) -> Tensor:
     """Return `offset`, and `scale` more for each limit `[channels, count]` that is reached.
 
-    Limits half way between multiples of the scale are a rounding. Others are compared with numbers
-    of so many bits that sums of integers lose none.
+    Limits half way between multiples of the scale are a rounding.
     """
     count = limits.shape[1]
     unit = scale if (offset / scale).is_integer() else scale / 2
@@ -253,17 +258,14 @@ def _compared(node: NodeCall, values: Tensor, limits: Array, scale: float, offse
             return levels.rounded(values)
     if count > MAX_BOUNDS:
         raise node.refuse(f"it has {count} thresholds a channel; allowed are {MAX_BOUNDS}")
-    fraction = COMPARED_BITS - 2 - max(0, math.frexp(float(abs(limits).max()))[1])
-    half = 1 << (COMPARED_BITS - 1)
-    grid = Levels((2.0**-fraction,), (0,), 0, -half, half - 1, "floor")
     # The last numbers below the limits.
-    below = (np.ceil(limits * 2.0**fraction) - 1) * 2.0**-fraction
+    below = np.nextafter(limits, -np.inf)
     last = str(node.get("data_layout", "NCHW")) in ("NHWC", "NWC", "NC")
     shape = [1] * values.dim()
     shape[-1 if last or values.dim() < 2 else 1] = len(below)
-    bounds = grid.rounded(torch.from_numpy(below).to(values.device).reshape(*shape, count))
+    bounds = torch.from_numpy(below).to(values.device).reshape(*shape, count)
     ones = torch.ones(shape, dtype=torch.float64, device=values.device)
-    counted = torch.ops.mase.thresholds(grid.rounded(values), bounds, ones, offset, scale)
+    counted = torch.ops.mase.thresholds(values, bounds, ones, offset, scale)
     return _whole(unit, low, high).rounded(counted)
 
 

@@ -1,0 +1,151 @@
+"""Formats of real numbers that stand between roundings of a model: exact, or much finer steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import torch
+from torch.fx import Node
+
+from mase_hw.arithmetic.exact_formats import (
+    COMPARED_BITS,
+    compared,
+    ends_in_steps,
+    exact_constant,
+    has_steps,
+    is_binary,
+    multiples,
+    reaching,
+    whole_numbers,
+)
+from mase_hw.arithmetic.requantize import scales, whole
+from mase_hw.formats import Format
+from mase_hw.graph.calls import aten_arguments
+from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
+
+# Codes that are tried one by one.
+MOST_TRIED_BITS = 12
+# Bits of what is approximated and rounded later, and fraction bits that rows have beside it.
+FINE_BITS, FINE_FRACTION = 24, 13
+
+
+def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
+    """Return the formats in which a node computes the exact numbers of rounded operands.
+
+    A function that is approximated has steps that are much finer than those of its operand.
+
+    Args:
+        node: the node.
+        call: its call.
+        given: the formats of all its streams and of constants that the model rounds.
+
+    Returns:
+        Of its result and of its other constants; nothing where there are no such formats.
+    """
+    numbers = [*given.values()]
+    if not all(map(has_steps, numbers)) or any(len(scales(given[n])) > 1 for n in call.streams):
+        return {}
+    own = Numeric.of(call.operator).result_format(call)
+    if own is not None:
+        return {"data_out_0": own}
+    if isinstance(call.operator, Elementwise) and [*call.operands] == ["data_in_0"]:
+        return _tabulated(node, call, given["data_in_0"])
+    constants: dict[str, Format] = {}
+    for name, values in call.constants.items():
+        found = given.get(name) or exact_constant(values, numbers)
+        if found is None:
+            return {}
+        constants[name] = found
+    every = {**given, **constants}
+    if isinstance(call.operator, Weighted) and "weight" in constants:
+        result: Format | None = _sums(call, every)
+    else:
+        result = _combined(call, every)
+    return {} if result is None else {**constants, "data_out_0": result}
+
+
+def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
+    """Return the formats of a comparison with thresholds: of sums too, where none is given."""
+    bounds = call.constants["bounds"].double()
+    number = given.get("data_in_0")
+    return {
+        "bounds": reaching(max(1.0, float(bounds.abs().max())), COMPARED_BITS),
+        "signs": whole_numbers(2),
+        "data_in_0": number if is_binary(number) else compared(bounds),
+    }
+
+
+def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
+    """Return a format of the results of all codes of a format."""
+    if (
+        not has_steps(number)
+        or number.width > MOST_TRIED_BITS
+        or number.name not in call.operator.formats
+    ):
+        return {}
+    low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    operands = {"data_in_0": number.decode(torch.arange(low, high + 1))}
+    values = call.operator.compute(node.target, aten_arguments(node), operands).double()
+    if not bool(values.isfinite().all()):
+        return {}
+    step = float(scales(number)[0])
+    steps = (values / step).round()
+    if torch.equal(steps * step, values):
+        width = int(steps.abs().max()).bit_length() + 1
+        exact = multiples(scales(number)[0], width, binary=is_binary(number))
+        return {} if exact is None else {"data_out_0": exact}
+    if not Numeric.of(call.operator).approximates:
+        return {}
+    return {"data_out_0": reaching(float(values.abs().max()), FINE_BITS)}
+
+
+def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
+    """Return the format of the sums of products of a stream with constant weights."""
+    streams = [every[name] for name in call.streams]
+    weight, bias = every["weight"], every.get("bias")
+    if len(streams) != 1 or len(scales(weight)) > 1:
+        return None
+    (data,) = streams
+    unit = scales(data)[0] * scales(weight)[0]
+    values = call.constants["weight"]
+    codes = weight.significands(weight.encode(values))[0].abs()
+    reach = max(map(abs, ends_in_steps(data)))
+    axis = Weighted.of(call.operator).result_axis
+    # Of transposed layers some products belong to other results.
+    largest = int(codes.movedim(axis, 0).flatten(1).sum(1).max()) * reach
+    if bias is not None:
+        steps = call.constants["bias"].double() / float(unit)
+        if not torch.equal(steps.round() * float(unit), call.constants["bias"].double()):
+            return None
+        largest += int(steps.abs().max())
+    binary = is_binary(data) and is_binary(weight)
+    return multiples(unit, largest.bit_length() + 1, binary=binary)
+
+
+def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
+    """Return the format of what is exact in fixed point, in steps where scales are real."""
+    operator, numbers = call.operator, [*every.values()]
+    if not isinstance(operator, Exact):
+        return None
+    if all(map(is_binary, numbers)):
+        return operator.exact_result(_with(call, every), FINE_FRACTION)
+    units = {name: scales(item)[0] for name, item in every.items()}
+    steps: dict[str, Format] = {name: whole(item) for name, item in every.items()}
+    if isinstance(operator, Multiplying):
+        unit = math.prod(units.values())
+    elif operator.homogeneous and len({*units.values()}) == 1:
+        (unit,) = {*units.values()}
+    else:
+        return None
+    result = operator.exact_result(_with(call, steps), FINE_FRACTION)
+    if not is_binary(result):
+        return None
+    return multiples(unit * Fraction(2) ** -result.frac_width, result.width, binary=False)
+
+
+def _with(call: Call, formats: Mapping[str, Format]) -> Call:
+    specs = {name: spec.with_format(formats[name]) for name, spec in call.operands.items()}
+    return replace(call, operands=specs)

@@ -1,0 +1,124 @@
+"""Random quantised files against double precision: every code is theirs, or they are refused.
+
+The package onnx evaluates a file in double precision, ONNX Runtime in single. Codes are compared
+where no number lies next to a tie: what is approximated is rounded from steps that are 2**8 times
+finer. What the package onnx computes is compared with ONNX Runtime as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections import Counter
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+
+import mase_hw
+from mase_hw.emit.flow import lowered, quantize
+from mase_hw.errors import MaseError
+from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.importers.onnx._families import functions
+from tests.doors.random_files import RECIPES, WITHOUT, Oracle, random_file
+
+# Steps from a tie within which a number that is approximated may have the neighbouring code.
+NEXT_TO_TIE = 2.0**-7
+KINDS = [*RECIPES]
+_LOG = logging.getLogger(__name__)
+
+
+def test_every_operator_has_a_recipe_or_is_named():
+    known = {kind for domain, kind in functions() if domain == ""}
+    missing = known - {kind.partition(" ")[0] for kind in RECIPES} - WITHOUT
+    assert not missing
+
+
+def judged(seed, folder):
+    """Return what became of a random file: `taken`, `refused`, `unfit`, or what differs."""
+    made = random_file(seed, KINDS[seed % len(KINDS)])
+    if made is None:
+        return "unfit"
+    f, outputs = made
+    path = folder / f"f{seed}.onnx"
+    onnx.save(f.model(outputs), str(path))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    try:
+        runtime = onnxruntime.InferenceSession(str(path), options)
+        low = lowered(quantize(mase_hw.trace(path)))
+        reference = IntegerReference(low)
+    except MaseError:
+        return "refused"
+    except onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented:
+        return "unfit"
+    entry = spec(reference.inputs[0]).quantized
+    x = inputs_of(f, seed, entry)
+    found = reference([entry.encode(torch.from_numpy(x).flatten(0, 1))])
+    oracle, apart = Oracle(f, outputs), []
+    for row, given in enumerate(x):
+        wanted, distance, finite = oracle(given)
+        if not finite:
+            continue
+        theirs = runtime.run(None, {"x": given})
+        for place, node in enumerate(reference.outputs):
+            number, codes = spec(node).quantized, found[node.name].reshape(len(x), -1)[row]
+            values = np.asarray(wanted[place], np.float64).ravel()
+            near = 1e-4 * max(1e-9, np.abs(values).max())
+            off = np.abs(number.decode(codes).numpy() - values) > near
+            if off.any() and distance > NEXT_TO_TIE:
+                apart.append(f"{off.sum()} of {off.size} codes of {node.name} in row {row}")
+            unlike = np.abs(np.asarray(theirs[place], np.float64).ravel() - values) > near
+            if unlike.any() and distance > NEXT_TO_TIE:
+                apart.append(f"ONNX Runtime and the package onnx differ in row {row}")
+    return "; ".join(apart[:3]) or "taken"
+
+
+def inputs_of(f, seed, entry):
+    """Return inputs, some of them ties of the first rounding; else what the port's format holds."""
+    random = np.random.default_rng(seed + 1)
+    x = (random.normal(size=(16, *f.shape)) * 2).astype(np.float32)
+    scales = [scale for name, scale in f.rounded if name == "x"]
+    if not scales:
+        return entry.round_values(torch.from_numpy(x)).numpy()
+    x[:4] = (np.round(x[:4] / scales[0]) + 0.5) * np.float32(scales[0])
+    return x
+
+
+def check(seeds, folder):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = {seed: judged(seed, folder) for seed in seeds}
+    counts = Counter(item if item in KNOWN else "differ" for item in results.values())
+    _LOG.info("%s", dict(counts))
+    assert not {seed: item for seed, item in results.items() if item not in KNOWN}
+    return counts
+
+
+KNOWN = {"taken", "refused", "unfit"}
+
+
+def test_codes_are_those_of_the_file_or_it_is_refused(tmp_path):
+    counts = check(range(40), tmp_path)
+    assert counts["taken"] >= 15
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(20))
+def test_codes_of_two_thousand_files(part, tmp_path):
+    counts = check(range(100 * part, 100 * part + 100), tmp_path)
+    assert counts["taken"] >= 40
+
+
+def test_a_code_that_is_off_by_one_is_noticed(tmp_path, monkeypatch):
+    seed = next(seed for seed in range(40) if judged(seed, tmp_path) == "taken")
+    plain = IntegerReference.__call__
+
+    def wrong(self, inputs, probes=()):
+        return {name: codes ^ 1 for name, codes in plain(self, inputs, probes).items()}
+
+    monkeypatch.setattr(IntegerReference, "__call__", wrong)
+    assert "codes of" in judged(seed, tmp_path)
