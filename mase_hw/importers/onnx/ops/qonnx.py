@@ -158,6 +158,9 @@ def _float_quant(
         raise node.refuse(f"its rounding mode is {mode}; floats have ROUND")
     if not node.get("saturation", 1):
         raise node.refuse("its saturation is 0; floats of hardware saturate, without infinities")
+    # The largest number is given: codes of infinity or NaN behind it are not reached.
+    node.get("has_inf")
+    node.get("has_nan")
     unit = _number(node, scale, "scale", 1.0)
     if not unit > 0 or math.frexp(unit)[0] != POWER:
         raise node.refuse(
