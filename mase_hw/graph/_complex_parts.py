@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor, nn
 from torch._guards import detect_fake_mode
 from torch.fx import GraphModule, Node
@@ -16,7 +15,7 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
-from mase_hw.graph._placed import known_value
+from mase_hw.graph._rewriter import Constants
 from mase_hw.graph.rebuild import get_tensor, set_tensor
 
 _ORIGIN = ("nn_module_stack", "stack_trace")
@@ -134,8 +133,7 @@ class Splitter:
 
     def known(self, node: Node) -> Tensor | None:
         """Return a constant; None of what is computed."""
-        with torch.no_grad():
-            return known_value(self._module, node, 1)
+        return Constants(self._module).value(node)
 
     def call(self, target: Argument, *args: Argument, **kwargs: Argument) -> Node:
         """Return a node that calls a target."""

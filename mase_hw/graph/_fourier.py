@@ -18,7 +18,7 @@ from torch.fx import Node
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
 from mase_hw.graph._complex_parts import Pair, Part, Rule, Splitter, UnknownError, is_complex
-from mase_hw.graph.batch_dims import is_dynamic
+from mase_hw.graph._rewriter import is_dynamic
 from mase_hw.graph.calls import aten_arguments
 
 

@@ -14,8 +14,9 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
+from mase_hw.graph._rewriter import Constants
 from mase_hw.graph.calls import aten_arguments
-from mase_hw.graph.rebuild import get_tensor, set_tensor
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import torch_target
 
 # What each takes its new elements from; None for a number.
@@ -32,7 +33,6 @@ _MOVES: dict[object, str] = {
     aten.index_fill.int_Tensor: "value",
     aten.index_put.default: "values",
 }
-_COPIES = (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar)
 _ADDS = (aten.scatter_add.default, aten.index_add.default)
 # What computes each element by itself, and is not tagged so.
 _BY_ELEMENT = (
@@ -51,9 +51,7 @@ _ROWS = 2
 def place_elements(module: GraphModule) -> None:
     """Rewrite, in place, what writes or adds elements of a canonical graph at constant places."""
     for node in list(module.graph.nodes):
-        if node.target in _COPIES:
-            _copy(module, node)
-        elif node.target in _MOVES:
+        if node.target in _MOVES:
             with torch.no_grad():
                 _choose(module, node) or _place(module, node)
 
@@ -69,25 +67,6 @@ def _replace(node: Node, made: Node) -> None:
     node.graph.erase_node(node)
 
 
-def _copy(module: GraphModule, node: Node) -> None:
-    """Take what is copied, in the shape and the dtype of what it replaces."""
-    base, made = node.args[:2]
-    call, sizes, dtype = module.graph.call_function, _shape(base), node.meta["val"].dtype
-    if not sizes:
-        return
-    known = [1 if isinstance(size, torch.SymInt) else size for size in sizes]
-    with module.graph.inserting_before(node):
-        if not isinstance(made, Node):
-            made = call(aten.full.default, (known, made), {"dtype": dtype})
-        elif _sizes(made) != _sizes(base) or made.meta["val"].dtype != dtype:
-            if len(_shape(made)) == len(sizes) and isinstance(_shape(made)[0], torch.SymInt):
-                known[0] = -1
-            made = call(aten.expand.default, (call(aten.to.dtype, (made, dtype)), known))
-        else:
-            made = call(aten.alias.default, (made,))
-    _replace(node, made)
-
-
 def _sizes(node: object) -> list[Argument]:
     return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
 
@@ -101,12 +80,12 @@ def _choose(module: GraphModule, node: Node) -> bool:
     if node.target is not aten.index_put.default:
         return False
     base, indices, values, *rest = aten_arguments(node).values()
-    if len(indices) != 1 or any(rest) or known_value(module, indices[0], 1) is not None:
+    if len(indices) != 1 or any(rest) or Constants(module).value(indices[0]) is not None:
         return False
     (mask,) = indices
     if mask.meta["val"].dtype is not torch.bool:
         return False
-    call, value = module.graph.call_function, known_value(module, values, 1)
+    call, value = module.graph.call_function, Constants(module).value(values)
     behind = _shape(base)[len(_shape(mask)) :]
     with module.graph.inserting_before(node):
         whole = _unmasked(module, values, mask)
@@ -214,28 +193,6 @@ def _constant(module: GraphModule, name: str, value: Tensor) -> Node:
     return made
 
 
-def known_value(module: GraphModule, node: object, rows: int) -> Tensor | None:
-    """Return a constant, of as many rows where it has one for each inference; None for others."""
-    if not isinstance(node, Node):
-        return None
-    if node.op == "get_attr":
-        return get_tensor(module, str(node.target))
-    if node.op != "call_function":
-        return None
-    if node.target is _rows_like():
-        once = known_value(module, node.args[0], rows)
-        return None if once is None else once.repeat(rows, *[1] * (once.dim() - 1))
-    known = {item: known_value(module, item, rows) for item in node.all_input_nodes}
-    if any(item is None for item in known.values()):
-        return None
-    args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-    try:
-        found = node.target(*args, **kwargs)  # type: ignore[operator]
-    except (RuntimeError, TypeError, IndexError, ValueError):
-        return None
-    return found if isinstance(found, Tensor) else None
-
-
 def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     """Return, for each element of one inference's result, the places that are summed.
 
@@ -246,14 +203,14 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     if not _is_row(base):
         return None
     adds = node.target in _ADDS or bool(given.get("accumulate"))
-    found = []
+    found, constants = [], Constants(module)
     for rows in (1, _ROWS):
         sizes = [
             [rows if isinstance(size, torch.SymInt) else size for size in _shape(item)]
             for item in (base, source)
         ]
         known = {
-            item: known_value(module, item, rows)
+            item: constants.value(item, rows)
             for item in node.all_input_nodes
             if item not in (base, source)
         }

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mase_hw._aten import aten
+from mase_hw.graph._rewriter import is_dynamic
 
 _transpose = aten.transpose.int
 
@@ -105,11 +105,6 @@ def _is_second(node: object) -> int:
     return int(
         [is_dynamic(size) for size in value.shape] == [False, True, *[False] * (value.dim() - 2)]
     )
-
-
-def is_dynamic(size: object) -> bool:
-    """Return whether a captured size may be any."""
-    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
 
 def _turn(module: GraphModule, node: Node) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
 from collections import defaultdict
@@ -16,9 +15,10 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
+from mase_hw.graph._canonical import canonicalize, relax_views
+from mase_hw.graph._rewriter import is_dynamic
 from mase_hw.graph._values import check_values
-from mase_hw.graph.batch_dims import BatchDims, is_dynamic, lead_with_batch
+from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
 from mase_hw.graph.complex_numbers import split_complex
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
@@ -83,19 +83,11 @@ _Canonical = tuple[GraphModule, list[Node], BatchDims]
 def _clean(program: ExportedProgram) -> _Canonical:
     """Return the canonical module of a program, its inputs with a dynamic batch, and where that is.
 
-    Where values are written in place and read by other names, torch functionalises the program,
-    which makes copies of slices; elsewhere its own operators stay as they are.
+    Torch writes what works in place as functions first.
     """
-    try:
-        return _canonical(program)
-    except AliasError:
-        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _canonical(program.run_decompositions({}))
-        raise
-
-
-def _canonical(program: ExportedProgram) -> _Canonical:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = program.run_decompositions({})
     module = program.module()
     assert isinstance(module, GraphModule)
     split_complex(module)
