@@ -160,8 +160,12 @@ class _OneRow:
             if shaped_like(node) is not None:
                 value = self._constants.value(node)
                 assert value is not None
-                number = value.flatten()[0].item() if value.numel() else 0
-                made = call(aten.full.default, list(value.shape), number, dtype=value.dtype)
+                sizes = list(value.shape)
+                if node.target is aten.expand_as.default:
+                    made = call(aten.expand.default, self._operand(node.args[0]), sizes)
+                else:
+                    number = value.flatten()[0].item() if value.numel() else 0
+                    made = call(aten.full.default, sizes, number, dtype=value.dtype)
             else:
                 args, kwargs = map_aggregate((node.args, node.kwargs), self._operand)
                 made = call(node.target, *args, **kwargs)

@@ -181,7 +181,7 @@ class Constants:
 def shaped_like(node: Node) -> Node | None:
     """Return the operand of which a call reads the shape and the dtype alone."""
     name = getattr(getattr(node.target, "_schema", None), "name", "")
-    if name == "mase::rows_like":
+    if name in ("mase::rows_like", "aten::expand_as"):
         return node.args[1]  # type: ignore[return-value]
     reads = name.startswith("aten::new_") or (name.startswith("aten::") and name.endswith("_like"))
     return node.args[0] if reads else None  # type: ignore[return-value]

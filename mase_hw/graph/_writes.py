@@ -6,12 +6,54 @@ places of a dimension before the batch that are written one by one are a stack o
 
 from __future__ import annotations
 
-from torch.fx import Node
+import operator
 
-from mase_hw._aten import aten
+from torch.fx import Graph, Node
+
+from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument
 from mase_hw.graph._rewriter import Rewriter, Rule, is_dynamic, known_shape, shape_of
 from mase_hw.graph.calls import aten_arguments
+
+
+def writes(node: Node) -> bool:
+    """Return whether a call writes to one of its operands."""
+    return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
+
+
+def out_of_place(graph: Graph) -> None:
+    """Call the functional twins of what writes to a value that has no other name, in place."""
+    for node in graph.nodes:
+        base = node.args[0] if writes(node) else None
+        if not isinstance(base, Node) or not _has_one_name(base):
+            continue
+        later, passed = set[Node](), node
+        while passed.op != "output":
+            passed = passed.next
+            later.add(passed)
+        target = overload(node.target)
+        name = target._schema.name.partition("::")[2].removesuffix("_")
+        twin = getattr(getattr(aten, name, None), target._overloadname, None)
+        if twin is not None and not any(map(_shares, {*base.users} - later - {node})):
+            node.target = twin
+            base.replace_all_uses_with(node, delete_user_cb=later.__contains__)
+
+
+def _has_one_name(node: Node) -> bool:
+    """Return whether nobody reads by another name what is computed."""
+    while node.op == "call_function" and _shares(node):
+        if len(node.all_input_nodes) != 1 or len(node.all_input_nodes[0].users) != 1:
+            return False
+        (node,) = node.all_input_nodes
+    return node.op == "call_function"
+
+
+def _shares(node: Node) -> bool:
+    """Return whether a result may be another name of an operand, or a part of it."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None or "dropout" in schema.name:
+        return node.op == "call_function"
+    return any(item.alias_info is not None for item in schema.returns) and not schema.is_mutable
 
 
 def _copied(rewriter: Rewriter, node: Node) -> Node | None:
@@ -69,10 +111,32 @@ def _stacked(rewriter: Rewriter, node: Node) -> Node | None:
     return rewriter.call(aten.stack.default, list(rows), 0) if values else None
 
 
+def _expanded(rewriter: Rewriter, node: Node) -> Node:
+    return rewriter.call(aten.expand.default, *node.args)
+
+
+def _member(rewriter: Rewriter, node: Node) -> Argument:
+    """Take one of several results by itself, where it can be."""
+    source, number = node.args
+    if source.target is aten._native_batch_norm_legit_no_training.default and number == 0:
+        *tensors, momentum, eps = source.args
+        return rewriter.call(aten.batch_norm.default, *tensors, False, momentum, eps, False)
+    if source.target is not aten.broadcast_tensors.default:
+        return None
+    value = source.args[0][number]
+    if known_shape(value) == known_shape(node):
+        return value
+    whole = (item for item in source.args[0] if known_shape(item) == known_shape(node))
+    like = next(whole, None)
+    return like and rewriter.call(aten.expand.default, value, rewriter.sizes(like))
+
+
 WRITES: dict[object, Rule] = {
     aten.copy.default: _copied,
     aten.fill.Tensor: _copied,
     aten.fill.Scalar: _copied,
+    aten.broadcast_to.default: _expanded,
+    operator.getitem: _member,
     aten.slice.Tensor: _whole,
     aten.slice_scatter.default: _whole,
     aten.select.int: _selected,

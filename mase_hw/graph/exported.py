@@ -18,6 +18,7 @@ from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import canonicalize, relax_views
 from mase_hw.graph._rewriter import is_dynamic
 from mase_hw.graph._values import check_values
+from mase_hw.graph._writes import out_of_place, writes
 from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
 from mase_hw.graph.complex_numbers import split_complex
 from mase_hw.graph.declared import DECLARED, absorb
@@ -64,7 +65,8 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     given = _given(program, _inputs(module))
     graph.batch_dims = dims
     leads = not dims or all(map(_leads, module.graph.nodes))
-    graph.batched = bool(batched and dynamic) and leads
+    # A state is one sequence.
+    graph.batched = bool(batched and dynamic) and leads and not graph.keeps_state
     if graph.batched:
         inside = None if given is None else dims.inside(given)
         graph.batched = _rows_are_independent(graph, module, dynamic, inside)
@@ -83,12 +85,14 @@ _Canonical = tuple[GraphModule, list[Node], BatchDims]
 def _clean(program: ExportedProgram) -> _Canonical:
     """Return the canonical module of a program, its inputs with a dynamic batch, and where that is.
 
-    Torch writes what works in place as functions first.
+    Where one value that is written in place has several names, torch writes all as functions.
     """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        program = program.run_decompositions({})
     module = program.module()
+    out_of_place(module.graph)
+    if any(writes(node) for node in module.graph.nodes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = program.run_decompositions({}).module()
     assert isinstance(module, GraphModule)
     split_complex(module)
     dims = lead_with_batch(module)
