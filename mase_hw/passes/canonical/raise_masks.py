@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
 from mase_hw._aten import aten
@@ -51,6 +51,7 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
     """
     mg = mg.copy()
     masks = _Masks(mg)
+    opened = [node for node in mg.nodes if _open(mg, node, masks)]
     raised = [
         node.name
         for node in list(mg.nodes)
@@ -58,11 +59,30 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
         and isinstance(operator := operator_for(node.target), Masked)
         and _raise(mg, node, operator, masks)
     ]
-    if not raised:
+    if not raised and not opened:
         return mg, {"raised": raised}
     mg.fx_graph.eliminate_dead_code()
     mg.recompile()
     return add_common_metadata_analysis_pass(mg, {})[0], {"raised": raised}
+
+
+def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
+    """Read scores themselves, where the mask that is put on them hides nothing."""
+    given = list(aten_arguments(node).values()) if node.op == "call_function" else []
+    for masking in maskings(node.target, given):
+        scores, mask = masking.scores, masking.mask
+        if not isinstance(scores, Node) or not isinstance(mask, Node) or mask.op != "get_attr":
+            continue
+        trained = isinstance(mg.constant(mask), nn.Parameter)
+        alike = common(scores).results.items() == common(node).results.items()
+        if (
+            alike
+            and not trained
+            and masks.of(mask, negated=masking.negated) == Mask(None, None, None)
+        ):
+            node.replace_all_uses_with(scores)
+            return True
+    return False
 
 
 def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
