@@ -36,12 +36,12 @@ class Rewriter:
         self._mode = detect_fake_mode([node.meta.get("val") for node in self.graph.nodes])
         self._origin: dict[str, Argument] = {}
 
-    def run(self, rules: Mapping[object, Rule]) -> bool:
-        """Apply the rule of each call's target once, in order; return whether any replaced one."""
+    def run(self, rules: Mapping[object, Rule], otherwise: Rule | None = None) -> bool:
+        """Apply the rule of each call's target, or another one; return whether any replaced one."""
         replaced = False
         for node in list(self.graph.nodes):
-            rule = rules.get(node.target) if node.op == "call_function" else None
-            if rule is not None and (node.users or node.is_impure()):
+            rule = rules.get(node.target, otherwise) if node.op == "call_function" else None
+            if rule is not None and node.users:
                 with self.before(node):
                     result = rule(self, node)
                 if result is not None:

@@ -82,17 +82,17 @@ def _whole(rewriter: Rewriter, node: Node) -> Argument:
 
 
 def _selected(rewriter: Rewriter, node: Node) -> Node | None:
-    """Read a place past a write to a place."""
+    """Read a place past writes to places."""
     source, dim, index = node.args
-    if not isinstance(source, Node) or source.target is not aten.select_scatter.default:
-        return None
-    base, value, written, place = source.args
-    rank, size = len(shape_of(source)), shape_of(source)[dim]
-    if dim % rank != written % rank or is_dynamic(size):
-        return None
-    if index % size == place % size:
-        return value
-    return rewriter.call(aten.select.int, base, dim, index)
+    while isinstance(source, Node) and source.target is aten.select_scatter.default:
+        base, value, written, place = source.args
+        size, rank = shape_of(source)[dim], len(shape_of(source))
+        if dim % rank != written % rank or is_dynamic(size):
+            break
+        if index % size == place % size:
+            return value
+        source = base
+    return None if source is node.args[0] else rewriter.call(node.target, source, dim, index)
 
 
 def _stacked(rewriter: Rewriter, node: Node) -> Node | None:
