@@ -23,6 +23,7 @@ from mase_hw.graph._rewriter import (
     all_alike,
     is_dynamic,
     known_shape,
+    operands_of,
     shape_of,
     shaped_like,
     size_of,
@@ -85,7 +86,8 @@ class _OneRow:
 
     def _repeat_single(self, node: Node) -> None:
         """Repeat a constant of one row for a call that broadcasts in software alone."""
-        mask = _ROW_BY_ROW.get(node.target)
+        target: Argument = node.target
+        mask = _ROW_BY_ROW.get(target)
         operands = aten_arguments(node).items() if mask else ()
         for name, item in operands:
             if name != mask and item in self._constants and shape_of(item)[:1] == (1,):
@@ -162,7 +164,7 @@ class _OneRow:
                 assert value is not None
                 sizes = list(value.shape)
                 if node.target is aten.expand_as.default:
-                    made = call(aten.expand.default, self._operand(node.args[0]), sizes)
+                    made = call(aten.expand.default, self._operand(operands_of(node)[0]), sizes)
                 else:
                     number = value.flatten()[0].item() if value.numel() else 0
                     made = call(aten.full.default, sizes, number, dtype=value.dtype)
@@ -190,7 +192,7 @@ def _shapes(value: Argument) -> list[list[str]]:
 def _count_rows(rewriter: Rewriter, node: Node) -> None:
     """Count the rows of an input where their number is computed with, as in a mean over them."""
     schema: Argument = getattr(node.target, "_schema", None)
-    for place, value in enumerate(node.args if schema is not None else ()):
+    for place, value in enumerate(operands_of(node) if schema is not None else ()):
         if not is_dynamic(value) or not isinstance(schema.arguments[place].type, torch.TensorType):
             continue
         rows = _counted(rewriter, value)
@@ -219,8 +221,8 @@ def _numbers_rows(rewriter: Rewriter, index: Argument) -> bool:
 
 def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
     """Write `x[rows, i, ...]` as `x[:, i, ...]`, or as a gather where each row has its own `i`."""
-    source: Argument = node.args[0]
-    indices: list[Argument] = list(node.args[1])  # type: ignore[arg-type]
+    source: Argument = operands_of(node)[0]
+    indices: list[Argument] = list(operands_of(node)[1])
     if not _numbers_rows(rewriter, indices[0]):
         return None
     if _names_all(source, indices):
@@ -234,8 +236,8 @@ def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
 
 def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     """Write what is assigned to `x[rows, i, ...]` as assigned to `x[:, i, ...]`."""
-    source, given, values, *rest = node.args
-    indices: list[Argument] = list(given)  # type: ignore[arg-type]
+    source, given, values, *rest = operands_of(node)
+    indices: list[Argument] = list(given)
     if _numbers_elements(indices, values):
         ones = rewriter.call(aten.ones_like.default, indices[0])
         numbers = rewriter.call(aten.sub.Tensor, rewriter.call(aten.cumsum.default, ones, 0), 1)
@@ -245,7 +247,9 @@ def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     if _names_all(source, indices) and not any(rest):
         return copied(rewriter, source, values)
     shared = _shared_by_rows(rewriter, indices)
-    return shared and rewriter.call(overload(node.target), source, shared, values, *rest)
+    if shared is None:
+        return None
+    return rewriter.call(overload(node.target), source, shared, values, *rest)
 
 
 def _numbers_elements(indices: list[Argument], values: Argument) -> bool:
@@ -317,7 +321,7 @@ _PLACES = (aten.argmax.default, aten.argmin.default)
 
 def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
     """Write a gather from one row for all as a look-up in that row."""
-    source, dim, index = node.args[:3]
+    source, dim, index = operands_of(node)[:3]
     constants, shape = Constants(rewriter.module), shape_of(source)
     if len(shape) != 2 or dim not in (1, -1) or not is_dynamic(shape[0]) or index in constants:
         return None
@@ -330,7 +334,7 @@ def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
 
 def _multiplied(rewriter: Rewriter, node: Node) -> Node:
     """Write a product that broadcasts, where one row of a constant is left."""
-    return rewriter.call(aten.matmul.default, *node.args)
+    return rewriter.call(aten.matmul.default, *operands_of(node))
 
 
 def _zeros(rewriter: Rewriter, node: Node) -> Node:

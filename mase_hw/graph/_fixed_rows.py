@@ -53,7 +53,7 @@ class FixedRows(TorchFunctionMode):
     def __init__(self, model: nn.Module, count: int) -> None:
         super().__init__()
         self._count = count
-        self._batch: torch.SymInt | None = None
+        self._batch: Argument = None
         self._constants = list(_constants(model, count)) if count > 1 else []
         self.replaces, self.seen = False, bool(self._constants)
 

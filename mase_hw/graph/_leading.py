@@ -18,7 +18,7 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
-from mase_hw.graph._rewriter import Constants, Rewriter, Rule, is_dynamic, shape_of
+from mase_hw.graph._rewriter import Constants, Rewriter, Rule, is_dynamic, operands_of, shape_of
 from mase_hw.graph.calls import aten_arguments
 
 # Arguments that are dimensions.
@@ -52,11 +52,11 @@ def _order(node: object) -> list[int]:
     if not isinstance(node, Node) or not order:
         return []
     if node.target is aten.transpose.int:
-        first, second = (dim % len(order) for dim in node.args[1:3])  # type: ignore[operator]
+        first, second = (dim % len(order) for dim in operands_of(node)[1:3])
         order[first], order[second] = second, first
         return order
     if node.target is aten.permute.default:
-        return [dim % len(order) for dim in node.args[1]]  # type: ignore[union-attr]
+        return [dim % len(order) for dim in operands_of(node)[1]]
     return []
 
 
@@ -73,8 +73,8 @@ def _moves_batch(node: object) -> bool:
 
 def _put_behind(rewriter: Rewriter, node: Node) -> Node | None:
     """Make a dimension of one behind the batch instead of before it, and transpose."""
-    source, dim = node.args[:2]
-    if dim % _rank(node) or not _leads(source):  # type: ignore[operator]
+    source, dim = operands_of(node)[:2]
+    if dim % _rank(node) or not _leads(source):
         return None
     behind = rewriter.call(aten.unsqueeze.default, source, 1)
     return rewriter.call(aten.transpose.int, behind, 0, 1)
@@ -82,12 +82,12 @@ def _put_behind(rewriter: Rewriter, node: Node) -> Node | None:
 
 def _composed(rewriter: Rewriter, node: Node) -> Node | None:
     """Write two permutations as one."""
-    source: Argument = node.args[0]
+    source: Argument = operands_of(node)[0]
     if not (_swaps(node) and _swaps(source)) and not _moves_batch(source):
         return None
     inner = _order(source)
     order = [inner[dim] for dim in _order(node)]
-    origin: Node = source.args[0]
+    origin: Node = operands_of(source)[0]
     if order == sorted(order):
         return origin
     return rewriter.call(aten.permute.default, origin, order)
@@ -102,26 +102,27 @@ def _stack_dim(node: object) -> int | None:
 
 def _stacked_behind(rewriter: Rewriter, node: Node) -> Node | None:
     """Make the second dimension, not the first one, of a stack of rows, and transpose."""
-    if _stack_dim(node) != 0 or not all(map(_leads, node.args[0])):  # type: ignore[arg-type]
+    if _stack_dim(node) != 0 or not all(map(_leads, operands_of(node)[0])):
         return _moved_before(rewriter, node)
-    stack = rewriter.call(aten.stack.default, node.args[0], 1)
+    stack = rewriter.call(aten.stack.default, operands_of(node)[0], 1)
     return rewriter.call(aten.transpose.int, stack, 0, 1)
 
 
 def _picked(rewriter: Rewriter, node: Node) -> Node | None:
     """Take a part out of a stack, or of what is transposed, before it is."""
-    source: Argument = node.args[0]
-    dim, *rest = node.args[1:] or (0,)
-    dim, is_squeeze = dim % _rank(source), node.target is aten.squeeze.dim  # type: ignore[operator]
+    source: Argument = operands_of(node)[0]
+    dim, *rest = operands_of(node)[1:] or (0,)
+    dim, is_squeeze = dim % _rank(source), node.target is aten.squeeze.dim
     if _stack_dim(source) == dim and node.target is aten.select.int:
-        member: Node = source.args[0][rest[0]]
+        member: Node = operands_of(source)[0][rest[0]]
         return member
-    if _stack_dim(source) == dim and is_squeeze and len(source.args[0]) == 1:
-        return source.args[0][0]  # type: ignore[no-any-return]
+    if _stack_dim(source) == dim and is_squeeze and len(operands_of(source)[0]) == 1:
+        (member,) = operands_of(source)[0]
+        return member
     if dim == 0 and _swaps(source) and (not is_squeeze or shape_of(source)[0] == 1):
-        return rewriter.call(node.target, source.args[0], 1, *rest)
+        return rewriter.call(node.target, operands_of(source)[0], 1, *rest)
     if dim == 0 and not is_squeeze and _moves_batch(source):
-        return _picked_first(rewriter, node, source.args[0], _order(source), rest)
+        return _picked_first(rewriter, node, operands_of(source)[0], _order(source), rest)
     return _moved_before(rewriter, node)
 
 
@@ -139,7 +140,7 @@ def _picked_first(
     if node.target is aten.select.int:
         return rewriter.call(aten.permute.default, picked, rest)
     for user in list(node.users):
-        user.meta["val"] = picked.meta["val"][user.args[1]]
+        user.meta["val"] = picked.meta["val"][operands_of(user)[1]]
         with rewriter.before(user.next):
             moved = rewriter.call(aten.permute.default, user, rest)
         user.replace_all_uses_with(moved, delete_user_cb=moved.__ne__)
@@ -165,7 +166,8 @@ def _moved_before(rewriter: Rewriter, node: Node) -> Node | None:
     ):
         return None
     if not all(
-        _leads(item.args[0]) and not any(map(is_dynamic, shape_of(item.args[0])[1:]))
+        _leads(operands_of(item)[0])
+        and not any(map(is_dynamic, shape_of(operands_of(item)[0])[1:]))
         for item in swapped
     ):
         return None
@@ -173,7 +175,7 @@ def _moved_before(rewriter: Rewriter, node: Node) -> Node | None:
     for arguments in (_arguments(node), _arguments(node, _rank(swapped[0]))):
         turns_back = _turns_back(node, arguments, [*swapped, *turned])
         if turns_back is not None:
-            sources: dict[Node, Argument] = {item: item.args[0] for item in swapped}
+            sources: dict[Node, Argument] = {item: operands_of(item)[0] for item in swapped}
             for item in turned:
                 sources[item] = rewriter.call(aten.transpose.int, item, 0, 1)
             args, kwargs = map_arg(

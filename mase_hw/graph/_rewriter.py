@@ -102,6 +102,11 @@ class Rewriter:
 Rule = Callable[[Rewriter, Node], Node | None]
 
 
+def operands_of(node: Argument) -> tuple[Argument, ...]:
+    """Return the arguments of a call by place, of any kind."""
+    return tuple(node.args)
+
+
 def is_dynamic(size: object) -> bool:
     """Return whether a captured size, or the node of one, may be any."""
     size = size.meta.get("val") if isinstance(size, Node) else size

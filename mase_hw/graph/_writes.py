@@ -12,7 +12,7 @@ from torch.fx import Graph, Node
 
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument
-from mase_hw.graph._rewriter import Rewriter, Rule, is_dynamic, known_shape, shape_of
+from mase_hw.graph._rewriter import Rewriter, Rule, is_dynamic, known_shape, operands_of, shape_of
 from mase_hw.graph.calls import aten_arguments
 
 
@@ -24,7 +24,7 @@ def writes(node: Node) -> bool:
 def out_of_place(graph: Graph) -> None:
     """Call the functional twins of what writes to a value that has no other name, in place."""
     for node in graph.nodes:
-        base = node.args[0] if writes(node) else None
+        base = operands_of(node)[0] if writes(node) else None
         if not isinstance(base, Node) or not _has_one_name(base):
             continue
         later, passed = set[Node](), node
@@ -57,7 +57,7 @@ def _shares(node: Node) -> bool:
 
 
 def _copied(rewriter: Rewriter, node: Node) -> Node | None:
-    return copied(rewriter, *node.args[:2]) if shape_of(node) else None
+    return copied(rewriter, *operands_of(node)[:2]) if shape_of(node) else None
 
 
 def copied(rewriter: Rewriter, base: Argument, value: Argument) -> Node:
@@ -66,11 +66,12 @@ def copied(rewriter: Rewriter, base: Argument, value: Argument) -> Node:
     if not isinstance(value, Node):
         sizes = [1 if is_dynamic(size) else size for size in shape_of(base)]
         return call(aten.full.default, sizes, value, dtype=dtype)
-    if value.meta["val"].dtype != dtype:
-        value = call(aten.to.dtype, value, dtype)
-    if known_shape(value) == known_shape(base):
-        return value
-    return call(aten.expand.default, value, rewriter.sizes(base))
+    source = value
+    if source.meta["val"].dtype != dtype:
+        source = call(aten.to.dtype, source, dtype)
+    if known_shape(source) == known_shape(base):
+        return source
+    return call(aten.expand.default, source, rewriter.sizes(base))
 
 
 def _whole(rewriter: Rewriter, node: Node) -> Argument:
@@ -83,28 +84,32 @@ def _whole(rewriter: Rewriter, node: Node) -> Argument:
 
 def _selected(rewriter: Rewriter, node: Node) -> Node | None:
     """Read a place past writes to places."""
-    source, dim, index = node.args
+    first, dim, index = operands_of(node)
+    source: Argument = first
     while isinstance(source, Node) and source.target is aten.select_scatter.default:
-        base, value, written, place = source.args
+        base, value, written, place = operands_of(source)
         size, rank = shape_of(source)[dim], len(shape_of(source))
         if dim % rank != written % rank or is_dynamic(size):
             break
         if index % size == place % size:
-            return value
+            result: Node = value
+            return result
         source = base
-    return None if source is node.args[0] else rewriter.call(node.target, source, dim, index)
+    return (
+        None if source is operands_of(node)[0] else rewriter.call(node.target, source, dim, index)
+    )
 
 
 def _stacked(rewriter: Rewriter, node: Node) -> Node | None:
     """Write the last of assignments to `x[i]`, in front of the batch, as a stack of all of them."""
     size, *rest = shape_of(node)
-    again = any(user.target is node.target and user.args[0] is node for user in node.users)
+    again = any(user.target is node.target and operands_of(user)[0] is node for user in node.users)
     if again or is_dynamic(size) or not any(map(is_dynamic, rest[:1])):
         return None
     base, values = node, dict[int, Node]()
-    while base.target is node.target and base.args[2] == 0:
-        values.setdefault(base.args[3] % size, base.args[1])
-        base = base.args[0]
+    while base.target is node.target and operands_of(base)[2] == 0:
+        values.setdefault(operands_of(base)[3] % size, operands_of(base)[1])
+        base = operands_of(base)[0]
     rows = (
         values.get(place) or rewriter.call(aten.select.int, base, 0, place) for place in range(size)
     )
@@ -112,21 +117,21 @@ def _stacked(rewriter: Rewriter, node: Node) -> Node | None:
 
 
 def _expanded(rewriter: Rewriter, node: Node) -> Node:
-    return rewriter.call(aten.expand.default, *node.args)
+    return rewriter.call(aten.expand.default, *operands_of(node))
 
 
 def _member(rewriter: Rewriter, node: Node) -> Argument:
     """Take one of several results by itself, where it can be."""
-    source, number = node.args
+    source, number = operands_of(node)
     if source.target is aten._native_batch_norm_legit_no_training.default and number == 0:
-        *tensors, momentum, eps = source.args
+        *tensors, momentum, eps = operands_of(source)
         return rewriter.call(aten.batch_norm.default, *tensors, False, momentum, eps, False)
     if source.target is not aten.broadcast_tensors.default:
         return None
-    value = source.args[0][number]
+    value = operands_of(source)[0][number]
     if known_shape(value) == known_shape(node):
         return value
-    whole = (item for item in source.args[0] if known_shape(item) == known_shape(node))
+    whole = (item for item in operands_of(source)[0] if known_shape(item) == known_shape(node))
     like = next(whole, None)
     return like and rewriter.call(aten.expand.default, value, rewriter.sizes(like))
 

@@ -17,7 +17,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
-from mase_hw.graph._rewriter import Rewriter, is_dynamic, shape_of
+from mase_hw.graph._rewriter import Rewriter, is_dynamic, operands_of, shape_of
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators, torch_target
@@ -35,13 +35,13 @@ def raise_written_state(module: GraphModule) -> None:
     operators()  # registers our own torch operators
     rewriter = Rewriter(module)
     for node in list(module.graph.nodes):
-        if node.target is not aten.copy_.default or node.args[0].op != "get_attr":
+        if node.target is not aten.copy_.default or operands_of(node)[0].op != "get_attr":
             continue
-        state, following = node.args
+        state, following = operands_of(node)
         node.replace_all_uses_with(following)
         module.graph.erase_node(node)
         while following.target in (aten.alias.default, aten.clone.default):
-            following = following.args[0]
+            following = operands_of(following)[0]
         if following is state:
             continue
         with rewriter.before(following):
@@ -61,10 +61,10 @@ def _refused(node: Node, state: Node, reason: str) -> CaptureError:
 def _written_place(node: Node) -> tuple[int, Argument, Argument] | None:
     """Return dimension, position and entry of a write of one place; None for another one."""
     if node.target is aten.index_copy.default:
-        _, dim, position, entry = node.args
-        return int(dim), position, entry  # type: ignore[arg-type]
-    _, indices, entry, *accumulate = node.args
-    places = [(dim, item) for dim, item in enumerate(indices) if item is not None]  # type: ignore
+        _, dim, position, entry = operands_of(node)
+        return int(dim), position, entry
+    _, indices, entry, *accumulate = operands_of(node)
+    places = [(dim, item) for dim, item in enumerate(indices) if item is not None]
     return (*places[0], entry) if len(places) == 1 and not any(accumulate) else None
 
 
@@ -90,7 +90,7 @@ def _problem(node: Node, base: Node, state: Tensor, dim: int, position: Node) ->
     """Return why a write of a place is none of a memory that hardware has."""
     places = position.meta["val"].numel()
     others = [user for user in base.users if user is not node]
-    if node.args[0] is not base:
+    if operands_of(node)[0] is not base:
         return f"writes to a cache that {node.args[0]} writes again: a step writes one place"
     if not isinstance(places, int) or places != 1:
         return f"writes {places} places at a time; a step writes one, at a position of one element"
@@ -179,7 +179,7 @@ class _Stream:
         nodes = (self._state, *self._sources)
         values: dict[Node, Argument] = {
             node: part.reshape(node.meta["val"].shape)
-            for node, part in zip(nodes, numbers.split(sizes), strict=True)
+            for node, part in zip(nodes, torch.split(numbers, sizes), strict=True)
         }
         for node in self._order:
             if node not in values:

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -305,7 +306,7 @@ def _export(
 @contextlib.contextmanager
 def _exportable(model: nn.Module, kwargs: Record, rows: FixedRows | None) -> Iterator[None]:
     """Show torch.export a `forward` whose arguments have names and whose results it knows."""
-    forward, own = model.forward, model.__dict__.get("forward")
+    forward = model.forward
 
     @functools.wraps(forward)
     def known(*args: object, **kwargs: object) -> Any:
@@ -313,28 +314,19 @@ def _exportable(model: nn.Module, kwargs: Record, rows: FixedRows | None) -> Ite
             return plain(forward(*args, **kwargs))
 
     known.__signature__ = _named(inspect.signature(forward), kwargs)  # type: ignore[attr-defined]
-    model.__dict__["forward"] = known
-    try:
+    with patch.dict(model.__dict__, {"forward": known}):
         yield
-    finally:
-        if own is None:
-            del model.__dict__["forward"]
-        else:
-            model.__dict__["forward"] = own
 
 
 @contextlib.contextmanager
 def _unguarded(model: nn.Module) -> Iterator[None]:
     """Let modules that torch.export made take another batch than the one of their capture."""
-    guards = [module._guards_fn for module in model.modules() if hasattr(module, "_guards_fn")]
-    originals = [item.__dict__.get("forward") for item in guards]
-    for item in guards:
-        item.__dict__["forward"] = lambda *args: None
-    try:
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            if hasattr(module, "_guards_fn"):
+                nothing = {"forward": lambda *args: None}
+                stack.enter_context(patch.dict(module._guards_fn.__dict__, nothing))
         yield
-    finally:
-        for item, original in zip(guards, originals, strict=True):
-            item.__dict__["forward"] = original
 
 
 def _named(signature: inspect.Signature, kwargs: Mapping[str, object]) -> inspect.Signature:

@@ -155,7 +155,7 @@ def leaky(m, x):
 
 @pytest.mark.parametrize("write", [counted, leaky])
 def test_a_state_that_is_computed_of_itself_is_refused_with_what_to_write(write):
-    with pytest.raises(CaptureError, match=r"\(state\) at .*test_written.*take the state as an input"):
+    with pytest.raises(CaptureError, match=r"\(state\) at .*test_written.*take the state as an"):
         mase_hw.trace(Model(write, (1, 4)).eval(), torch.randn(1, 4))
 
 
