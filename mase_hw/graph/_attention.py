@@ -140,7 +140,6 @@ def _seen(mask: Tensor, more: int) -> Tensor:
 
 
 def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what a mask adds to scores."""
     if seen.dtype is not torch.bool:
         return seen
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, float("-inf"))
@@ -149,7 +148,6 @@ def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
 def _projected(
     module: nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor
 ) -> list[Tensor]:
-    """Return queries, keys and values."""
     weight, bias = module.in_proj_weight, module.in_proj_bias
     linear = nn.functional.linear
     if weight is None:
@@ -167,7 +165,6 @@ def _projected(
 def _weighted(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the results of attention, and its weights."""
     scores = (query * (1 / sqrt(query.shape[-1]))) @ key.transpose(-2, -1)
     if mask is not None and mask.dtype is torch.bool:
         scores = scores.masked_fill(~mask, float("-inf"))

@@ -30,6 +30,7 @@ from mase_hw.graph._rewriter import (
 )
 from mase_hw.graph._writes import copied
 from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.rebuild import ancestors
 from mase_hw.ops import operators, torch_target
 
 _ROWS = 3
@@ -98,15 +99,10 @@ class _OneRow:
 
     def _counts_rows(self, node: Node) -> bool:
         """Return whether the size of the batch, or of what is computed, decides a constant."""
-        waiting, seen = [node], set[Node]()
-        while waiting:
-            item = waiting.pop()
-            if item not in self._constants or any(map(is_dynamic, (item, *shape_of(item)))):
-                return True
-            if item not in seen:
-                seen.add(item)
-                waiting += item.all_input_nodes
-        return False
+        return any(
+            item not in self._constants or any(map(is_dynamic, (item, *shape_of(item))))
+            for item in ancestors(node)
+        )
 
     def _share(self, node: Node, users: list[Node], one: Tensor, many: Tensor) -> None:
         dims = [dim for dim, size in enumerate(shape_of(node)) if is_dynamic(size)]
@@ -164,14 +160,14 @@ class _OneRow:
                 assert value is not None
                 sizes = list(value.shape)
                 if node.target is aten.expand_as.default:
-                    made = call(aten.expand.default, self._operand(operands_of(node)[0]), sizes)
+                    single = call(aten.expand.default, self._operand(operands_of(node)[0]), sizes)
                 else:
                     number = value.flatten()[0].item() if value.numel() else 0
-                    made = call(aten.full.default, sizes, number, dtype=value.dtype)
+                    single = call(aten.full.default, sizes, number, dtype=value.dtype)
             else:
                 args, kwargs = map_aggregate((node.args, node.kwargs), self._operand)
-                made = call(node.target, *args, **kwargs)
-            self._single[node] = made
+                single = call(node.target, *args, **kwargs)
+            self._single[node] = single
         return self._single[node]
 
     def _operand(self, value: Argument) -> Argument:
@@ -236,8 +232,8 @@ def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
 
 def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     """Write what is assigned to `x[rows, i, ...]` as assigned to `x[:, i, ...]`."""
-    source, given, values, *rest = operands_of(node)
-    indices: list[Argument] = list(given)
+    source, places, values, *rest = operands_of(node)
+    indices: list[Argument] = list(places)
     if _numbers_elements(indices, values):
         ones = rewriter.call(aten.ones_like.default, indices[0])
         numbers = rewriter.call(aten.sub.Tensor, rewriter.call(aten.cumsum.default, ones, 0), 1)
@@ -293,7 +289,6 @@ def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argumen
 
 
 def _pick(rewriter: Rewriter, source: Node, index: Node) -> Node:
-    """Return the element of every row of `source` that an index per row names."""
     call, (length, *rest) = rewriter.call, map(int, shape_of(source)[1:])
     if not _counts_from_front(index):
         behind = call(aten.lt.Scalar, index, 0)

@@ -14,7 +14,7 @@ from mase_hw.errors import CaptureError
 from mase_hw.graph._batch import free_batch
 from mase_hw.graph._leading import keep_batch_first
 from mase_hw.graph._placed import place_elements
-from mase_hw.graph._rewriter import Rewriter
+from mase_hw.graph._rewriter import Rewriter, is_dynamic, known_shape, operands_of, shape_of
 from mase_hw.graph._writes import WRITES
 from mase_hw.graph._written_state import raise_written_state
 from mase_hw.graph.source import location_of_trace
@@ -86,32 +86,38 @@ def _value(node: object) -> Argument:
     return node.meta.get("val") if isinstance(node, Node) else node
 
 
-def _is_symbolic(argument: object) -> bool:
-    return isinstance(argument, Node) and isinstance(_value(argument), torch.SymInt)
-
-
-def _constant_size(size: object) -> int | None:
-    """Return a size as an integer, or None when it depends on the batch."""
-    if isinstance(size, torch.SymInt):
-        return int(size) if size.node.expr.is_number else None
-    return int(size) if isinstance(size, int) else None
-
-
 def _remove_shape_arithmetic(module: GraphModule) -> None:
     for node in module.graph.nodes:
-        if node.op != "call_function" or isinstance(_value(node), torch.SymInt):
+        counts = [isinstance(_value(item), torch.SymInt) for item in node.all_input_nodes]
+        if node.op != "call_function" or not any(counts):
             continue
-        if not any(_is_symbolic(operand) for operand in node.all_input_nodes):
-            continue
+        source, sizes = (*operands_of(node), None)[:2]
         if node.target in _RESHAPES:
-            node.update_arg(1, _inferred_sizes(node.args[1], node.meta["val"].shape))
+            node.update_arg(1, _inferred_sizes(sizes, shape_of(node)))
         elif node.target is aten.expand.default:
-            node.update_arg(1, _kept_sizes(node.args[1], node.args[0].meta["val"].shape))
-        elif node.target is aten.slice.Tensor and len(node.args) > 3:
-            source, dim, _, end = node.args[:4]
-            if _is_symbolic(end) and _same(_value(end), source.meta["val"].shape[dim]):
+            # Those that it has already stay.
+            padded = [*[None] * (len(sizes) - len(shape_of(source))), *known_shape(source)]
+            pairs = zip(sizes, padded, strict=True)
+            node.update_arg(1, [-1 if _is_same(size, old) else size for size, old in pairs])
+        elif node.target is aten.slice.Tensor:
+            end = (*operands_of(node), None, None)[3]
+            if _is_same(end, known_shape(source)[sizes]):
                 node.update_arg(3, sys.maxsize)
     module.graph.eliminate_dead_code(is_impure_node=_keeps)
+
+
+def _is_same(size: Argument, known: object) -> bool:
+    """Return whether a symbolic size is one of `known_shape`."""
+    return isinstance(_value(size), torch.SymInt) and bool(_value(size).node.expr == known)
+
+
+def _inferred_sizes(sizes: Sequence[object], result: Sequence[Argument]) -> list[object]:
+    """Write the only size of a reshape that depends on the batch as -1."""
+    constants = [None if is_dynamic(size) else int(size) for size in result]
+    # A size cannot be inferred where others are zero.
+    if constants.count(None) > 1 or 0 in constants:
+        return list(sizes)
+    return [-1 if size is None else size for size in constants]
 
 
 def _keeps(node: Node) -> bool:
@@ -120,29 +126,6 @@ def _keeps(node: Node) -> bool:
         not isinstance(_value(node), torch.SymInt | torch.SymBool)
         and node.is_impure(impure_random=False)
     )
-
-
-def _same(left: object, right: object) -> bool:
-    sizes = [size.node.expr if isinstance(size, torch.SymInt) else size for size in (left, right)]
-    return bool(sizes[0] == sizes[1])
-
-
-def _inferred_sizes(sizes: Sequence[object], result: Sequence[object]) -> list[object]:
-    """Return the sizes of a reshape with the only one that depends on the batch as -1."""
-    constants = [_constant_size(size) for size in result]
-    # A size cannot be inferred where others are zero.
-    if constants.count(None) > 1 or 0 in constants:
-        return list(sizes)
-    return [-1 if size is None else size for size in constants]
-
-
-def _kept_sizes(sizes: Sequence[object], source: Sequence[object]) -> list[object]:
-    """Return the sizes of an expansion with -1 where the operand has that size already."""
-    padded = [None] * (len(sizes) - len(source)) + list(source)
-    return [
-        -1 if _is_symbolic(size) and _same(_value(size), old) else size
-        for size, old in zip(sizes, padded, strict=True)
-    ]
 
 
 def _refuse_leftovers(module: GraphModule) -> None:

@@ -42,7 +42,6 @@ def _rank(node: object) -> int:
 
 
 def _leads(node: object) -> bool:
-    """Return whether a result has the batch first."""
     return any(map(is_dynamic, shape_of(node)[:1]))
 
 
@@ -187,7 +186,6 @@ def _moved_before(rewriter: Rewriter, node: Node) -> Node | None:
 
 
 def _arguments(node: Node, rank: int = 0) -> _Arguments:
-    """Return the arguments of a call; along the other of the first two dimensions for a rank."""
     args, kwargs = list[Argument](), Record()
     schema = overload(node.target)._schema
     for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):

@@ -107,7 +107,6 @@ def _unmasked(rewriter: Rewriter, value: Node, mask: Node) -> Node | None:
 
 
 def _is_same(left: object, right: object) -> bool:
-    """Return whether two masks are computed alike."""
     if not isinstance(left, Node) or not isinstance(right, Node) or left is right:
         return left == right
     if left.op != "call_function" or left.target != right.target or left.kwargs != right.kwargs:
@@ -152,7 +151,6 @@ def _alike(rewriter: Rewriter, values: Node, base: Node, dim: Argument) -> Node:
 
 
 def _is_row(node: object) -> bool:
-    """Return whether a tensor has a row for each inference."""
     return any(map(is_dynamic, shape_of(node)[:1]))
 
 

@@ -42,7 +42,6 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
 
 
 def _layer(module: nn.RNNBase, values: Tensor, given: object) -> object:
-    """Return the results of all steps, and the last states, as the layer does."""
     alone = values.dim() == 2
     if alone:
         values = values.unsqueeze(0)
@@ -95,7 +94,6 @@ def _run(
 
 
 def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
-    """Return the state behind one step, as the cell does."""
     mode = "LSTM" if isinstance(module, nn.LSTMCell) else "GRU"
     if isinstance(module, nn.RNNCell):
         mode = f"RNN_{module.nonlinearity.upper()}"

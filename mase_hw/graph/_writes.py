@@ -76,9 +76,9 @@ def copied(rewriter: Rewriter, base: Argument, value: Argument) -> Node:
 
 def _whole(rewriter: Rewriter, node: Node) -> Argument:
     """Return what is sliced, or written to a slice, where that is all of it."""
-    given = aten_arguments(node)
-    value = given.get("src", given["self"])
-    is_whole = given["step"] == 1 and known_shape(value) == known_shape(given["self"])
+    arguments = aten_arguments(node)
+    value = arguments.get("src", arguments["self"])
+    is_whole = arguments["step"] == 1 and known_shape(value) == known_shape(arguments["self"])
     return value if is_whole and known_shape(node) == known_shape(value) else None
 
 

@@ -64,13 +64,13 @@ class Splitter(Rewriter):
             if not self.concerns(node) and not self._of_pairs(node):
                 continue
             with self.before(node):
-                found = self._rewritten(node)
+                result = self._rewritten(node)
                 if is_complex(node):
-                    self._pairs[node] = found if isinstance(found, Pair) else Pair(found)
+                    self._pairs[node] = result if isinstance(result, Pair) else Pair(result)
                 else:
-                    replaced[node] = self._tensor(found, node)
-        for node, made in replaced.items():
-            node.replace_all_uses_with(made)
+                    replaced[node] = self._tensor(result, node)
+        for node, replacement in replaced.items():
+            node.replace_all_uses_with(replacement)
         for node in reversed([*self._pairs, *replaced]):
             if not node.users and node.op == "call_function":
                 self.graph.erase_node(node)
@@ -174,7 +174,6 @@ class Splitter(Rewriter):
 
 
 def _is_value(node: Node) -> bool:
-    """Return whether a node is numbers that are computed with, not indices or sizes."""
     value = node.meta.get("val")
     return isinstance(value, Tensor) and (value.is_floating_point() or value.is_complex())
 
@@ -334,14 +333,14 @@ class _Transform:
             raise UnknownError
         lengths = [length] if isinstance(dim, int) else (length or [None] * len(dims))
         steps = list(zip(dims, lengths, strict=True))
-        found = splitter.pair(value)
+        result = splitter.pair(value)
         # What is real is so in the last dimension: first there, back last of all.
         ordered = steps if self.real_out else steps[::-1]
         for number, (place, size) in enumerate(ordered):
             real_in = self.real_in and number == 0
             real_out = self.real_out and number == len(ordered) - 1
-            found = self._along(splitter, found, place, size, norm, real_in, real_out)
-        return found.real if self.real_out else found
+            result = self._along(splitter, result, place, size, norm, real_in, real_out)
+        return result.real if self.real_out else result
 
     def _along(
         self,
@@ -353,7 +352,6 @@ class _Transform:
         real_in: bool,
         real_out: bool,
     ) -> Pair:
-        """Return the transform along a dimension."""
         shape = _shape(value)
         dim = dim % len(shape)
         if is_dynamic(shape[dim]):
@@ -402,12 +400,11 @@ def _front(splitter: Splitter, part: Part, dim: int, taken: int, size: int) -> P
 
 
 def _along_dim(splitter: Splitter, part: Node, matrix: Node, dim: int) -> Node:
-    """Return a tensor times a matrix along a dimension."""
     last = part.meta["val"].dim() - 1
     if dim != last:
         part = splitter.call(aten.transpose.int, part, dim, last)
-    found = splitter.call(aten.matmul.default, part, matrix)
-    return splitter.call(aten.transpose.int, found, dim, last) if dim != last else found
+    result = splitter.call(aten.matmul.default, part, matrix)
+    return splitter.call(aten.transpose.int, result, dim, last) if dim != last else result
 
 
 def _matrices(
@@ -435,10 +432,9 @@ def _matrices(
 
 
 def _shift(splitter: Splitter, node: Node) -> Pair | Part:
-    """Return a tensor whose halves change places."""
     value, dims = (*aten_arguments(node).values(), None)[:2]
-    found = splitter.pair(value)
-    shape = _shape(found)
+    result = splitter.pair(value)
+    shape = _shape(result)
     places = list(range(len(shape))) if dims is None else [dim % len(shape) for dim in dims]
     if any(is_dynamic(shape[place]) for place in places):
         raise UnknownError
@@ -450,21 +446,21 @@ def _shift(splitter: Splitter, node: Node) -> Pair | Part:
             splitter.call(aten.roll.default, part, by, places) if isinstance(part, Node) else part
         )
 
-    real = moved(found.real)
-    return Pair(real, moved(found.imaginary)) if is_complex(node) else real
+    real = moved(result.real)
+    return Pair(real, moved(result.imaginary)) if is_complex(node) else real
 
 
 def _short_time(splitter: Splitter, node: Node) -> Pair | Part:
     """Return the transforms of windows of a signal, `[..., elements, windows]`."""
-    given = aten_arguments(node)
-    value, length = splitter.pair(given["self"]), given["n_fft"]
-    window, size = _window(splitter, given), _shape(value)[-1]
+    arguments = aten_arguments(node)
+    value, length = splitter.pair(arguments["self"]), arguments["n_fft"]
+    window, size = _window(splitter, arguments), _shape(value)[-1]
     if value.imaginary != 0.0 or window is None or is_dynamic(size):
         raise UnknownError
-    real_in = given.get("onesided") is not False
-    norm = "ortho" if given.get("normalized") else None
+    real_in = arguments.get("onesided") is not False
+    norm = "ortho" if arguments.get("normalized") else None
     frames = splitter.call(
-        aten.unfold.default, value.real, -1, length, given.get("hop_length") or length // 4
+        aten.unfold.default, value.real, -1, length, arguments.get("hop_length") or length // 4
     )
     matrices = _matrices(length, length, False, norm, real_in, False)
     parts = (
@@ -473,16 +469,16 @@ def _short_time(splitter: Splitter, node: Node) -> Pair | Part:
         )
         for name, matrix in zip(("cosine", "sine"), matrices, strict=True)
     )
-    found = Pair(*(splitter.call(aten.transpose.int, part, -2, -1) for part in parts))
+    result = Pair(*(splitter.call(aten.transpose.int, part, -2, -1) for part in parts))
     if is_complex(node):
-        return found
-    return splitter.call(aten.stack.default, [found.real, found.imaginary], -1)
+        return result
+    return splitter.call(aten.stack.default, [result.real, result.imaginary], -1)
 
 
-def _window(splitter: Splitter, given: dict[str, Argument]) -> Tensor | None:
+def _window(splitter: Splitter, arguments: dict[str, Argument]) -> Tensor | None:
     """Return what a window is weighed with, `[elements, 1]`; None where that is computed."""
-    length, node = given["n_fft"], given.get("window")
-    inner = given.get("win_length") or length
+    length, node = arguments["n_fft"], arguments.get("window")
+    inner = arguments.get("win_length") or length
     known = torch.ones(inner) if node is None else splitter.known(node)
     if known is None:
         return None

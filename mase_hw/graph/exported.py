@@ -26,7 +26,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
-from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
+from mase_hw.graph.rebuild import ancestors, get_tensor, rebuild, set_tensor
 from mase_hw.graph.rounded import EXACT, absorb_rounded
 from mase_hw.graph.roundings import spell_roundings
 
@@ -234,16 +234,7 @@ def _counts_rows(result: Any) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    """Return whether a result depends on no input."""
-    waiting, above = [node], {node}
-    while waiting:
-        item = waiting.pop()
-        if item.op not in ("get_attr", "call_function"):
-            return False
-        new = set(item.all_input_nodes) - above
-        above |= new
-        waiting += new
-    return True
+    return all(item.op in ("get_attr", "call_function") for item in ancestors(node))
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
@@ -279,7 +270,6 @@ def _is_independent(
 
 
 def _is_row(together: Tensor, alone: Tensor, row: int) -> bool:
-    """Return whether a result is one row of all; scalars (a mean loss) do not count."""
     return together.dim() == 0 or _close(together[row : row + 1], alone)
 
 

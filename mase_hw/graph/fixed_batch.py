@@ -76,13 +76,12 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
 
 
 def _takes_rows(node: Node, size: int) -> bool:
-    """Return whether a constant operand has a row for each row of the result."""
-    known = common(node)
+    tensors = common(node)
     streams = {name for name, _ in stream_operands(node)}
-    rank = len(known.results["data_out_0"].shape)
+    rank = len(tensors.results["data_out_0"].shape)
     return any(
         name not in streams and len(spec.shape) == rank and spec.shape[:1] == (size,)
-        for name, spec in known.operands.items()
+        for name, spec in tensors.operands.items()
     )
 
 

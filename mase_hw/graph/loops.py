@@ -205,7 +205,6 @@ def differing(loop: Loop, number: int) -> str:
 
 
 def _unlike(one: TensorSpec, two: TensorSpec | None) -> str:
-    """Return the first difference of two tensors in words."""
     if two is None:
         return "differ: one is missing"
     for field in ("shape", "dtype", "format", "parallelism"):

@@ -114,7 +114,6 @@ def _close(mg: MaseGraph, loop: Loop) -> None:
 
 
 def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
-    """Return the cells of what becomes hardware, by node."""
     found: dict[str, Netlist] = {}
     hidden = {node for loop in loops for node in loop.others}
     for loop in loops:

@@ -62,7 +62,6 @@ class GraphRun:
         return self._structured(self._outputs, values)
 
     def _structured(self, outputs: object, values: dict[Node, Tensor]) -> object:
-        """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
         if isinstance(outputs, Node):
             return self._look_up(outputs, values)
         if isinstance(outputs, Mapping):
@@ -175,7 +174,6 @@ class GraphRun:
         return arguments, streams, prepared.prepare(constants, arguments)
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
-        """Return the result of a node that rounds nothing, as torch computes it."""
         args, kwargs = torch.fx.map_arg(
             (node.args, node.kwargs), lambda item: self._look_up(item, values)
         )

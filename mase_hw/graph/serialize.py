@@ -169,7 +169,6 @@ def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[.
 
 
 def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
-    """Return where the batch is, for as many inputs and results as there are."""
     if entry is None:
         return FIRST
     inputs, results = ([int(dim) for dim in entry[name]] for name in ("inputs", "results"))
@@ -181,7 +180,6 @@ def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
 
 
 def _lengths(entry: Table | None) -> Lengths:
-    """Return which sequences may be shorter."""
     if entry is None:
         return ONE_LENGTH
     results = entry["results"]
@@ -216,7 +214,6 @@ def _node_entry(node: Node) -> Record:
 
 
 def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
-    """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}
     entries: dict[str, object] = {}

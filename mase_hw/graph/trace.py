@@ -139,7 +139,6 @@ def _captured(
 def _lengths(
     graph: MaseGraph, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Lengths:
-    """Return which sequences may be shorter."""
     names = [str(node.target) for node in graph.inputs]
     inputs = dict(zip(names, graph.example_inputs, strict=True))
     places = {id(value): name for name, value in inputs.items()}
@@ -263,7 +262,6 @@ def _with_batch(
     name: str,
     rows: FixedRows,
 ) -> MaseGraph:
-    """Return the graph whose batch, in some dimensions of its inputs, may have any size."""
     widened = [_widen(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
     shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf, dim in zip(widened, dims, strict=True):

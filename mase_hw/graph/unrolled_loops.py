@@ -217,7 +217,6 @@ class _Listing:
         return _others(one) == _others(other)
 
     def _is_shared(self, given: Sequence[Node], steps: Sequence[Sequence[Node]]) -> bool:
-        """Return whether all steps read the same stream from before the loop."""
         parts = {self._parts.get(item) for item in given}
         if len(parts) > 1 or (None in parts and len(set(given)) > 1) or given[0].op == "get_attr":
             return False
@@ -296,7 +295,6 @@ def _listed(node: Node) -> Argument:
 
 
 def _others(node: Node) -> str:
-    """Return the arguments that are no nodes."""
     return repr(map_arg(_listed(node), lambda item: "node"))
 
 

@@ -103,7 +103,6 @@ def _store_constants(mg: MaseGraph, node: Node) -> None:
 
 
 def _last_read(node: Node) -> int:
-    """Return the last of several results that is read."""
     indices = [user.args[1] for user in node.users if user.target is operator.getitem]
     return max((index for index in indices if isinstance(index, int)), default=0)
 

@@ -201,7 +201,6 @@ class _Search:
                     self._shown.add(node)
 
     def _is_compared(self, node: Node) -> bool:
-        """Return whether a constant as large that is no fill stands behind a node."""
         fills = {fill.node for fill in self._candidates if fill.node in self._shown}
         return any(item not in fills and _fills_of(self._mg, item) for item in _behind(node))
 

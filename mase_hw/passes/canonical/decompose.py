@@ -118,6 +118,5 @@ def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
 
 
 def _rewritten(node: Node) -> Rewritten | None:
-    """Return the operator of a node that may be written with others."""
     found = operator_for(node.target) if node.op == "call_function" else None
     return found if isinstance(found, Rewritten) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import torch
 from torch import Tensor, nn
 from torch.fx import Interpreter, Node
@@ -11,6 +13,7 @@ from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
+from mase_hw.graph.rebuild import ancestors
 from mase_hw.ops import (
     EXCLUDED,
     Mask,
@@ -198,7 +201,6 @@ class _Masks:
         return self._same_for_all(node, inside, negated)
 
     def _same_for_all(self, node: Node, inside: set[Node], negated: bool) -> Mask | None:
-        """Return the parts of a mask of constants that are repeated for every inference."""
         order = [item for item in self._mg.nodes if item in inside]
         try:
             value = _evaluated(self._mg, order, {}, node)
@@ -253,15 +255,9 @@ class _Masks:
 
 def _ancestors(node: Node) -> set[Node] | None:
     """Return what a node is computed of, itself too; None where that is no mask."""
-    found, waiting = {node}, [node]
-    while waiting:
-        for item in waiting.pop().all_input_nodes:
-            if item not in found:
-                found.add(item)
-                waiting.append(item)
-        if len(found) > _LARGEST:
-            return None
-    return found if any(item.op == "placeholder" for item in found) else None
+    nodes = set(islice(ancestors(node), _LARGEST + 1))
+    is_mask = len(nodes) <= _LARGEST and any(item.op == "placeholder" for item in nodes)
+    return nodes if is_mask else None
 
 
 def _probes(keys: int) -> Tensor:
