@@ -5,7 +5,7 @@ Torch's own operators take a set for each row, and that of volumes fixes the num
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from unittest.mock import patch
 
 import torch
@@ -16,7 +16,7 @@ from mase_hw.ops import operators, torch_target
 _NAMES = ("fractional_max_pool2d", "fractional_max_pool3d")
 
 
-def shared_windows() -> AbstractContextManager[object]:
+def shared_windows() -> ExitStack:
     """Let samples of one row do for all."""
     operators()  # registers our own torch operators
     pool = torch_target("mase.fractional_max_pool.default")
@@ -26,4 +26,7 @@ def shared_windows() -> AbstractContextManager[object]:
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)
 
-    return patch.multiple(torch._C._nn, **dict.fromkeys(_NAMES, pooled))
+    stack = ExitStack()
+    for name in _NAMES:
+        stack.enter_context(patch.object(torch._C._nn, name, pooled))
+    return stack

@@ -17,23 +17,11 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw._kinds import Argument, Record
 
+_METHODS = "new_zeros new_ones new_full new_empty expand repeat view reshape".split()  # noqa: SIM905
 # Functions of sizes, and which of their arguments are: the first one, or all from there on.
-_SIZED = {
-    torch.zeros: 0,
-    torch.ones: 0,
-    torch.full: 0,
-    torch.empty: 0,
-    torch.reshape: 1,
-    torch.broadcast_to: 1,
-    torch.Tensor.new_zeros: 1,
-    torch.Tensor.new_ones: 1,
-    torch.Tensor.new_full: 1,
-    torch.Tensor.new_empty: 1,
-    torch.Tensor.expand: 1,
-    torch.Tensor.repeat: 1,
-    torch.Tensor.view: 1,
-    torch.Tensor.reshape: 1,
-}
+_SIZED = dict.fromkeys((torch.zeros, torch.ones, torch.full, torch.empty), 0) | dict.fromkeys(
+    (torch.reshape, torch.broadcast_to, *(getattr(Tensor, name) for name in _METHODS)), 1
+)
 # The dimensions that may be the batch's.
 _DIMS = (0, 1)
 

@@ -22,6 +22,7 @@ from mase_hw._kinds import Argument
 from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.rebuild import get_tensor
+from mase_hw.ops import torch_target
 
 # A real tensor, or a number.
 Part = Node | float
@@ -393,7 +394,6 @@ def _shape(value: Pair) -> Sequence[Argument]:
 
 
 def _front(splitter: Splitter, part: Part, dim: int, taken: int, size: int) -> Part:
-    """Return the first elements along a dimension; zeros behind them change nothing."""
     if not isinstance(part, Node) or taken == size:
         return part
     return splitter.call(aten.slice.Tensor, part, dim, 0, taken)
@@ -476,7 +476,6 @@ def _short_time(splitter: Splitter, node: Node) -> Pair | Part:
 
 
 def _window(splitter: Splitter, arguments: dict[str, Argument]) -> Tensor | None:
-    """Return what a window is weighed with, `[elements, 1]`; None where that is computed."""
     length, node = arguments["n_fft"], arguments.get("window")
     inner = arguments.get("win_length") or length
     known = torch.ones(inner) if node is None else splitter.known(node)
@@ -508,41 +507,15 @@ SHIFTS: dict[object, _Rule] = {
 
 
 # What does to each part what it does to a real tensor.
-_LINEAR = (
-    aten.reshape.default,
-    aten.view.default,
-    aten.flatten.using_ints,
-    aten.unflatten.int,
-    aten.transpose.int,
-    aten.permute.default,
-    aten.movedim.intlist,
-    aten.movedim.int,
-    aten.unsqueeze.default,
-    aten.squeeze.dim,
-    aten.squeeze.default,
-    aten.expand.default,
-    aten.repeat.default,
-    aten.slice.Tensor,
-    aten.narrow.default,
-    aten.select.int,
-    aten.index.Tensor,
-    aten.index_select.default,
-    aten.cat.default,
-    aten.stack.default,
-    aten.clone.default,
-    aten.contiguous.default,
-    aten.alias.default,
-    aten.detach.default,
-    aten.roll.default,
-    aten.flip.default,
-    aten.neg.default,
-    aten.sum.dim_IntList,
-    aten.sum.default,
-    aten.mean.dim,
-    aten.cumsum.default,
-    aten.mT.default,
-    aten.t.default,
-)
+_LINEAR = [
+    torch_target(f"aten.{name}")
+    for name in """reshape.default view.default flatten.using_ints unflatten.int transpose.int
+    permute.default movedim.intlist movedim.int unsqueeze.default squeeze.dim squeeze.default expand.default
+    repeat.default slice.Tensor narrow.default select.int index.Tensor index_select.default
+    cat.default stack.default clone.default contiguous.default alias.default detach.default
+    roll.default flip.default neg.default sum.dim_IntList sum.default mean.dim cumsum.default
+    mT.default t.default""".split()  # noqa: SIM905
+]
 _RULES: dict[object, _Rule] = {
     **TRANSFORMS,
     **SHIFTS,

@@ -139,7 +139,6 @@ def _metadata(node: Node) -> dict[str, object]:
 
 
 def _structured(spec: TreeSpec, leaves: Iterator[object]) -> object:
-    """Return `leaves` in the nesting of the model's outputs: tuples, lists and dicts."""
     if spec.is_leaf():
         return next(leaves)
     members = [_structured(child, leaves) for child in spec.children()]
@@ -180,7 +179,6 @@ def _close(left: Tensor, right: Tensor) -> bool:
 
 
 def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | None:
-    """Return the example inputs of a program in the order of its inputs, None without them."""
     if program.example_inputs is None:
         return None
     args, kwargs = program.example_inputs

@@ -144,7 +144,6 @@ def _number(boundary: Node) -> int:
 
 
 def _layer(states: Sequence[Sequence[Node]], collects: Sequence[Node], number: int) -> set[Node]:
-    """Return the nodes of a layer, counted from 1: those between its two boundaries."""
     ends = {row[number] for row in states}
     stop = {row[number - 1] for row in states}
     nodes, open_ = set[Node](), list(ends)

@@ -101,7 +101,6 @@ class GraphRun:
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
     ) -> Tensor:
-        """Return a constant operand or the result of a node in its format."""
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
         used = number_format if self._training else number_format.at_inference()
@@ -147,7 +146,6 @@ class GraphRun:
         values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
     ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
-        """Return arguments, streams in their formats, and constants as they are prepared."""
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
@@ -188,7 +186,6 @@ class GraphRun:
         return target(*args, **kwargs)
 
     def _modes(self, node: Node) -> dict[str, bool]:
-        """Return the arguments that are other than captured because the graph is trained."""
         schema = getattr(node.target, "_schema", None)
         if not self._training or schema is None:
             return {}
@@ -220,6 +217,5 @@ def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:
 
 
 def _specs(node: Node) -> dict[str, TensorSpec]:
-    """Return operands and results by name; none where no pass has described the node."""
     known = metadata(node).common
     return {} if known is None else {**known.operands, **known.results}

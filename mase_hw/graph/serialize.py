@@ -83,7 +83,6 @@ def to_bytes(mg: CapturedGraph) -> bytes:
 
 
 def _content(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of that file, and what stands before them."""
     tensors, entries = _state(mg)
     stored = {f"state/{name}": value for name, value in tensors.items()}
     examples = [value.detach().cpu().contiguous() for value in mg.example_inputs]
@@ -191,7 +190,6 @@ def _lengths(entry: Table | None) -> Lengths:
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
-    """Return an example input, zeros where the file has none."""
     kind = decode_argument({"dtype": dtype}, {})
     if stored is not None:
         return stored

@@ -210,7 +210,6 @@ def _dynamic(
     name: str,
     batched: bool | None,
 ) -> MaseGraph | None:
-    """Return the graph with a dynamic batch, or None where the model does not allow one."""
     leaves, structure = tree_flatten((args, kwargs))
     reason = "no input has a batch dimension: two dimensions at least"
     rows = FixedRows(model, batch_size(leaves) or 0)

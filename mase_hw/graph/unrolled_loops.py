@@ -137,7 +137,6 @@ class _Listing:
         yield from stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
 
     def _kind(self, node: Node, named: set[Node]) -> Argument:
-        """Return what is equal for nodes that do alike at their places."""
         place, operator = self._place[node], operator_for(node.target)
         if operator is None or isinstance(operator, Stateful) or is_boundary(node):
             return place
@@ -154,7 +153,6 @@ class _Listing:
         return str(node.target), specs.operands, specs.results, dict(specs.options)
 
     def _name(self, item: Node) -> object:
-        """Return what is equal for what may stand at a place of alike nodes."""
         if item.op == "get_attr":
             value = self._mg.constant(item)
             return "constant", tuple(value.shape), str(value.dtype)
@@ -279,7 +277,6 @@ class _Listing:
 
 
 def _is_row(node: Node) -> bool:
-    """Return whether several of a result may follow each other along dimension 1."""
     shape = common(node).results["data_out_0"].shape
     return len(shape) > 1 and shape[0] == 1
 
@@ -299,7 +296,6 @@ def _others(node: Node) -> str:
 
 
 def _given(node: Node) -> list[Node]:
-    """Return the nodes among the arguments, one that is given twice twice."""
     found: list[Node] = []
 
     def note(item: Node) -> Node:

@@ -41,9 +41,6 @@ class Previous(Operator, Stateful, Numeric, Ordered, Tiled):
     def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
         return torch.zeros_like(data_in_0)
 
-    def places(self, call: Call) -> dict[str, int]:
-        return {}
-
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:

@@ -108,7 +108,6 @@ def _last_read(node: Node) -> int:
 
 
 def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, object]:
-    """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     return {
         name: Proxy(value, tracer) if isinstance(value, Node) else value

@@ -218,7 +218,6 @@ def _behind(node: Node) -> Iterator[Node]:
 
 
 def _equal(exact: Argument, found: Argument) -> bool:
-    """Return whether two outputs are equal but for what rounding of floats makes."""
     if not isinstance(exact, Tensor) or not exact.is_floating_point():
         return exact is found or (isinstance(exact, Tensor) and torch.equal(exact, found))
     finite = exact.isfinite()

@@ -100,7 +100,6 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
 
 
 def _is_matrix(mg: MaseGraph, item: Node) -> bool:
-    """Return whether a value is a matrix of weights, or one that is turned over."""
     while item.op == "call_function" and len(item.all_input_nodes) == 1:
         (item,) = item.all_input_nodes
     constant = mg.constant(item) if item.op == "get_attr" else None

@@ -131,7 +131,6 @@ class _Values:
 
 
 def _positions(mg: MaseGraph) -> dict[Node, int]:
-    """Return the inputs that say a place of a state, and how many there are."""
     found: dict[Node, int] = {}
     for node in mg.nodes:
         for given, number in _places(mg, node):
@@ -146,7 +145,6 @@ def _positions(mg: MaseGraph) -> dict[Node, int]:
 
 
 def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
-    """Return what says a place of a node's state, and how many places there are."""
     operator = operator_for(node.target) if node.op == "call_function" else None
     if not isinstance(operator, Stateful):
         return []

@@ -126,7 +126,6 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
 
 
 def _rows(mask: Mask, rank: int) -> int:
-    """Return how many masks there are for the rows of one inference."""
     parts = [item for item in (mask.seen, mask.bias) if item is not None and item.dim() == rank]
     return max((len(item) for item in parts), default=1)
 
@@ -160,7 +159,6 @@ class _Masks:
         return None
 
     def _put_on(self, masking: Masking) -> Mask | None:
-        """Return the mask that is put on scores; None for what is none."""
         nodes = (masking.scores, masking.mask)
         if any(not isinstance(item, Node) for item in nodes) or masking.scores.op == "get_attr":
             return None
@@ -270,7 +268,6 @@ def _probes(keys: int) -> Tensor:
 def _evaluated(
     mg: MaseGraph, order: list[Node], known: dict[Node, Argument], result: Node
 ) -> Tensor:
-    """Return a result, of known values or else of one inference, whose inputs are not known."""
     interpreter = Interpreter(mg.model)
     values = dict(known)
     with torch.no_grad():

@@ -108,7 +108,6 @@ def _compositions() -> tuple[_Composition, ...]:
 
 
 def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
-    """Return the compositions of some operators, from one graph: faster than a graph for each."""
     owners: list[tuple[Operator, Table]] = []
 
     def compute(x: Tensor) -> list[Tensor]:
@@ -225,7 +224,6 @@ def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: No
 
 
 def _stem(mg: MaseGraph, operator: Operator, path: str, matched: Sequence[Node]) -> str:
-    """Return the module's name when the pattern is all it does, else with the operator's name."""
     module = path.replace(".", "_")
     alone = {node for node in mg.nodes if metadata(node).module_path == path} <= set(matched)
     if alone and module.isidentifier():
