@@ -146,6 +146,14 @@ def _picked_first(
     return picked
 
 
+def _reshaped(rewriter: Rewriter, node: Node) -> Node | None:
+    """Give what is transposed along a dimension of one another shape without that."""
+    source, *sizes = operands_of(node)
+    if not _swaps(source) or 1 not in shape_of(source)[:2]:
+        return _moved_before(rewriter, node)
+    return rewriter.call(aten.reshape.default, source.args[0], *sizes)
+
+
 def _moved_before(rewriter: Rewriter, node: Node) -> Node | None:
     """Compute before transpositions what is the same there; along the one of both dimensions too.
 
@@ -253,4 +261,6 @@ _RULES: dict[object, Rule] = {
     aten.select.int: _picked,
     aten.unbind.int: _picked,
     aten.squeeze.dim: _picked,
+    aten.view.default: _reshaped,
+    aten.reshape.default: _reshaped,
 }

@@ -136,17 +136,21 @@ class Constants:
         if not isinstance(node, Node):
             return False
         if node not in self._is_constant:
-            self._is_constant[node] = self._depends_on_sizes(node)
+            waiting = [node]
+            # Those that are known already are not looked behind.
+            self._is_constant[node] = all(
+                self._is_constant.get(item, self._may_be(item))
+                for item in _behind(waiting, self._is_constant)
+            )
         return self._is_constant[node]
 
-    def _depends_on_sizes(self, node: Node) -> bool:
+    def _may_be(self, node: Node) -> bool:
+        """Return whether a node is a constant where its operands are."""
         if node.op != "call_function":
             return node.op == "get_attr"
-        if isinstance(node.meta.get("val"), torch.SymInt | int):
+        if _is_size(node):
             return not any(str(item).startswith("u") for item in _symbols(node.meta["val"]))
-        random = torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
-        like = shaped_like(node)
-        return not random and all(item is like or item in self for item in node.all_input_nodes)
+        return torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
 
     def value(self, node: object, rows: int = 1) -> Tensor | None:
         """Return a constant of as many inferences; None for what is computed, or does not run."""
@@ -165,7 +169,7 @@ class Constants:
         value: Argument
         if node.op == "get_attr":
             value = get_tensor(self._module, node.target)
-        elif isinstance(node.meta.get("val"), torch.SymInt | int):
+        elif _is_size(node):
             value = size_of(node.meta["val"], rows)
         else:
             like = shaped_like(node)
@@ -181,6 +185,22 @@ class Constants:
             value = overload(node.target)(*args, **kwargs)
         self._values[node, rows] = value
         return value
+
+
+def _is_size(node: Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.SymInt | int)
+
+
+def _behind(waiting: list[Node], known: Mapping[Node, bool]) -> Iterator[Node]:
+    """Yield nodes and what decides their values, the nearest first, but for what is known."""
+    seen = set(waiting)
+    for node in waiting:
+        yield node
+        if node not in known and not _is_size(node):
+            like = shaped_like(node)
+            fresh = {item for item in node.all_input_nodes if item is not like} - seen
+            seen |= fresh
+            waiting += fresh
 
 
 def shaped_like(node: Node) -> Node | None:

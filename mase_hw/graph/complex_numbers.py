@@ -510,8 +510,8 @@ SHIFTS: dict[object, _Rule] = {
 _LINEAR = [
     torch_target(f"aten.{name}")
     for name in """reshape.default view.default flatten.using_ints unflatten.int transpose.int
-    permute.default movedim.intlist movedim.int unsqueeze.default squeeze.dim squeeze.default expand.default
-    repeat.default slice.Tensor narrow.default select.int index.Tensor index_select.default
+    permute.default movedim.intlist movedim.int unsqueeze.default squeeze.dim squeeze.default
+    expand.default repeat.default slice.Tensor narrow.default select.int index.Tensor index_select.default
     cat.default stack.default clone.default contiguous.default alias.default detach.default
     roll.default flip.default neg.default sum.dim_IntList sum.default mean.dim cumsum.default
     mT.default t.default""".split()  # noqa: SIM905
