@@ -67,7 +67,6 @@ _ROWS = 3
 
 
 def _rows(leaf: Tensor, dim: int | None, generator: torch.Generator) -> Tensor:
-    """Return an example with three rows of random numbers, or of those that it has."""
     if dim is None:
         return leaf
     rows = leaf.index_select(dim, torch.arange(_ROWS) % leaf.shape[dim])

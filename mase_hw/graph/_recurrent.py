@@ -106,7 +106,6 @@ def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
 
 
 def _sum(gates: Tensor, carried: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Return the products with input and state; of a state of zeros the bias is left."""
     if carried is not None:
         return gates + carried
     return gates if bias is None else gates + bias

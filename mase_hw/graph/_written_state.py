@@ -162,7 +162,6 @@ class _Stream:
         return _refused(self._next, self._state, reason)
 
     def _next_places(self, count: int) -> Tensor:
-        """Return which element each one of the next state is."""
         sizes = [count, *(node.meta["val"].numel() for node in self._sources)]
         numbers = torch.arange(sum(sizes), dtype=torch.float64)
         other = torch.rand(numbers.shape, generator=torch.Generator().manual_seed(0)).double()

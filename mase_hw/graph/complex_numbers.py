@@ -100,7 +100,6 @@ class Splitter(Rewriter):
         return Pair(*(self.constant(f"{name}_{key}", part) for key, part in parts.items()))
 
     def _tensor(self, part: Pair | Part, node: Node) -> Node:
-        """Return the real result of a node, a tensor also where it is known to be a number."""
         if isinstance(part, Pair):
             raise UnknownError
         return self.filled(self.pair(node.all_input_nodes[0]), part)
@@ -511,10 +510,10 @@ _LINEAR = [
     torch_target(f"aten.{name}")
     for name in """reshape.default view.default flatten.using_ints unflatten.int transpose.int
     permute.default movedim.intlist movedim.int unsqueeze.default squeeze.dim squeeze.default
-    expand.default repeat.default slice.Tensor narrow.default select.int index.Tensor index_select.default
-    cat.default stack.default clone.default contiguous.default alias.default detach.default
-    roll.default flip.default neg.default sum.dim_IntList sum.default mean.dim cumsum.default
-    mT.default t.default""".split()  # noqa: SIM905
+    expand.default repeat.default slice.Tensor narrow.default select.int index.Tensor
+    index_select.default cat.default stack.default clone.default contiguous.default alias.default
+    detach.default roll.default flip.default neg.default sum.dim_IntList sum.default mean.dim
+    cumsum.default mT.default t.default""".split()  # noqa: SIM905
 ]
 _RULES: dict[object, _Rule] = {
     **TRANSFORMS,
