@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterator
 from math import sqrt
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -73,15 +74,15 @@ def batch_first_attention() -> Iterator[None]:
         result = self.out_proj(result.transpose(1, 2).flatten(-2))
         return result if self.batch_first else result.transpose(0, 1), weights
 
-    nn.MultiheadAttention.forward = forward  # type: ignore[method-assign]
     # Whether a mask is the causal one, which torch looks up in its values, need not be known.
-    detect = transformer._detect_is_causal_mask
-    transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: bool(is_causal)
-    try:
+    def is_causal_mask(mask: object, is_causal: object = None, size: object = None) -> bool:
+        return bool(is_causal)
+
+    with (
+        patch.object(nn.MultiheadAttention, "forward", forward),
+        patch.object(transformer, "_detect_is_causal_mask", is_causal_mask),
+    ):
         yield
-    finally:
-        nn.MultiheadAttention.forward = original  # type: ignore[method-assign]
-        transformer._detect_is_causal_mask = detect
 
 
 def _batch_first(module: nn.MultiheadAttention, *streams: Tensor) -> list[Tensor]:
@@ -139,7 +140,6 @@ def _seen(mask: Tensor, more: int) -> Tensor:
 
 
 def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return what a mask adds to scores."""
     if seen.dtype is not torch.bool:
         return seen
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, float("-inf"))
@@ -148,7 +148,6 @@ def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
 def _projected(
     module: nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor
 ) -> list[Tensor]:
-    """Return queries, keys and values."""
     weight, bias = module.in_proj_weight, module.in_proj_bias
     linear = nn.functional.linear
     if weight is None:
@@ -166,7 +165,6 @@ def _projected(
 def _weighted(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Return the results of attention, and its weights."""
     scores = (query * (1 / sqrt(query.shape[-1]))) @ key.transpose(-2, -1)
     if mask is not None and mask.dtype is torch.bool:
         scores = scores.masked_fill(~mask, float("-inf"))

@@ -5,18 +5,17 @@ Torch counts where each bag begins, which fixes the batch.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
+from unittest.mock import patch
 
 from torch import Tensor, nn
 
 from mase_hw._kinds import Setting
 
 
-@contextlib.contextmanager
-def rows_of_bags() -> Iterator[None]:
+def rows_of_bags() -> AbstractContextManager[object]:
     """Let bags of one size be looked up row by row."""
     original = nn.functional.embedding_bag
 
@@ -39,11 +38,7 @@ def rows_of_bags() -> Iterator[None]:
         named = dict(zip(_ARGUMENTS, args, strict=False))
         return embedding_bag(input, weight, **{**named, **options})
 
-    nn.functional.embedding_bag = positional
-    try:
-        yield
-    finally:
-        nn.functional.embedding_bag = original
+    return patch.object(nn.functional, "embedding_bag", positional)
 
 
 # Those behind the table, in torch's order.

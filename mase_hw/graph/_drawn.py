@@ -5,8 +5,8 @@ Torch's own operators take a set for each row, and that of volumes fixes the num
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
+from contextlib import ExitStack
+from unittest.mock import patch
 
 import torch
 from torch import Tensor
@@ -16,12 +16,9 @@ from mase_hw.ops import operators, torch_target
 _NAMES = ("fractional_max_pool2d", "fractional_max_pool3d")
 
 
-@contextlib.contextmanager
-def shared_windows() -> Iterator[None]:
+def shared_windows() -> ExitStack:
     """Let samples of one row do for all."""
     operators()  # registers our own torch operators
-    functions: object = torch._C._nn
-    originals = {name: getattr(functions, name) for name in _NAMES}
     pool = torch_target("mase.fractional_max_pool.default")
 
     def pooled(values: Tensor, kernel: object, size: object, samples: Tensor) -> Tensor:
@@ -29,10 +26,7 @@ def shared_windows() -> Iterator[None]:
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)
 
+    stack = ExitStack()
     for name in _NAMES:
-        setattr(functions, name, pooled)
-    try:
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(functions, name, original)
+        stack.enter_context(patch.object(torch._C._nn, name, pooled))
+    return stack

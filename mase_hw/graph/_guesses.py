@@ -51,11 +51,12 @@ def is_batch(
 ) -> bool:
     """Return whether each row of random inputs gives a row of what all of them give."""
     generator = torch.Generator().manual_seed(0)
-    drawn = [_rows(leaf, dim, generator) for leaf, dim in zip(leaves, dims, strict=True)]
+    random_rows = [_rows(leaf, dim, generator) for leaf, dim in zip(leaves, dims, strict=True)]
     try:
-        together = _tensors(run(drawn))
+        together = _tensors(run(random_rows))
         return all(
-            _has_row(together, _tensors(run(_row(drawn, dims, row))), row) for row in range(_ROWS)
+            _has_row(together, _tensors(run(_row(random_rows, dims, row))), row)
+            for row in range(_ROWS)
         )
     except Exception:
         # It does not run on another number of rows, or on other numbers.
@@ -66,7 +67,6 @@ _ROWS = 3
 
 
 def _rows(leaf: Tensor, dim: int | None, generator: torch.Generator) -> Tensor:
-    """Return an example with three rows of random numbers, or of those that it has."""
     if dim is None:
         return leaf
     rows = leaf.index_select(dim, torch.arange(_ROWS) % leaf.shape[dim])

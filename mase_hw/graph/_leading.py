@@ -2,197 +2,265 @@
 
 Layers that take time before the batch stand between two transpositions, and the last states of
 recurrent layers are stacked before it. What is computed does not change; in the order in which the
-batch stays first, inferences follow each other. Layers between two transpositions that do not care
-for the order are moved before the first one, so that both meet. A dimension of one that is put
-before the batch is put behind it, and transposed.
+batch stays first, inferences follow each other. Transpositions that meet are one, or none. What
+computes alike in either order of the first two dimensions, such as layers and norms, is computed
+before a transposition: whether a call does is tried on random values, no list of them is needed.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 from torch.fx import GraphModule, Node
+from torch.fx.node import map_arg
 
-from mase_hw._aten import aten
-from mase_hw._kinds import Argument
-from mase_hw.graph._row_by_row import moved_before
+from mase_hw._aten import aten, overload
+from mase_hw._kinds import Argument, Record
+from mase_hw.graph._rewriter import Constants, Rewriter, Rule, is_dynamic, operands_of, shape_of
+from mase_hw.graph.calls import aten_arguments
 
-_PICKS = (aten.select.int, aten.unbind.int, aten.squeeze.dim)
+# Arguments that are dimensions.
+_ALONG = ("dim", "dims")
+_ROWS = 5
+_MOST_ELEMENTS = 1 << 22
+_TOLERANCE = 1e-9
+_Arguments = tuple[tuple[Argument, ...], Record]
 
 
 def keep_batch_first(module: GraphModule) -> None:
     """Take transpositions of the first two dimensions together, in place."""
-    for node in list(module.graph.nodes):
-        if _puts_before(node):
-            _put_behind(module, node)
-    while [node for node in list(module.graph.nodes) if _simplify(module, node)]:
+    rewriter = Rewriter(module)
+    rewriter.run({aten.unsqueeze.default: _put_behind})
+    while rewriter.run(_RULES, _moved_before):
         module.graph.eliminate_dead_code()
 
 
 def _rank(node: object) -> int:
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return value.dim() if isinstance(value, torch.Tensor) else 0
+    return len(shape_of(node))
 
 
-def _dim(node: Node, position: int) -> int:
-    """Return an argument that is a dimension of a node's first operand, from the front."""
-    given = node.args[position] if len(node.args) > position else 0
-    rank = _rank(node.args[0])
-    assert isinstance(given, int)
-    return given % rank if rank else given
+def _leads(node: object) -> bool:
+    return any(map(is_dynamic, shape_of(node)[:1]))
 
 
-def _puts_before(node: Node) -> bool:
-    """Return whether a node makes a dimension of one before the batch."""
-    if node.target is not aten.unsqueeze.default or not _rank(node.args[0]):
-        return False
-    source: Argument = node.args[0]
-    given: Argument = node.args[1]
-    return given % _rank(node) == 0 and isinstance(source.meta["val"].shape[0], torch.SymInt)
-
-
-def _put_behind(module: GraphModule, node: Node) -> None:
-    source: Argument = node.args[0]
-    behind = _new(module, node, node.target, (source, 1))
-    behind.meta["val"] = source.meta["val"].unsqueeze(1)
-    node.replace_all_uses_with(_new(module, node, aten.transpose.int, (behind, 0, 1)))
-    module.graph.erase_node(node)
+def _order(node: object) -> list[int]:
+    """Return the order of a source's dimensions that a node gives; none for another node."""
+    order = list(range(_rank(node)))
+    if not isinstance(node, Node) or not order:
+        return []
+    if node.target is aten.transpose.int:
+        first, second = (dim % len(order) for dim in operands_of(node)[1:3])
+        order[first], order[second] = second, first
+        return order
+    if node.target is aten.permute.default:
+        return [dim % len(order) for dim in operands_of(node)[1]]
+    return []
 
 
 def _swaps(node: object) -> bool:
     """Return whether a node changes the first two dimensions, and nothing else."""
-    order = _dims(node)
+    order = _order(node)
     return order[:2] == [1, 0] and order[2:] == list(range(2, len(order)))
-
-
-def _stacks(node: object) -> int | None:
-    """Return the dimension that a stack makes, None for another node."""
-    if not isinstance(node, Node) or node.target is not aten.stack.default:
-        return None
-    dim = node.args[1] if len(node.args) > 1 else 0
-    assert isinstance(dim, int)
-    return dim % _rank(node) if _rank(node) else None
-
-
-def _simplify(module: GraphModule, node: Node) -> bool:
-    if node.op != "call_function" or not node.args or not node.users:
-        return False
-    source: Argument = node.args[0]
-    made: Node | None = None
-    if _dims(node) and ((_swaps(node) and _swaps(source)) or _moves_batch(source)):
-        made = _composed(module, node, source)
-    elif _stacks(node) == 0 and all(map(_leads, source)):
-        made = _stacked_behind(module, node)
-    elif node.target in _PICKS and _rank(source):
-        dim = _dim(node, 1)
-        if _stacks(source) == dim:
-            made = _picked(node, source)
-        elif (
-            dim == 0 and _swaps(source) and (node.target is not aten.squeeze.dim or _is_one(source))
-        ):
-            made = _new(module, node, node.target, (source.args[0], 1, *node.args[2:]))
-        elif dim == 0 and node.target is not aten.squeeze.dim and _moves_batch(source):
-            made = _picked_first(module, node, source.args[0], _dims(source))
-    if made is None and not _dims(node):
-        made = moved_before(module, node, _swaps)
-    if made is None:
-        return False
-    node.replace_all_uses_with(made)
-    module.graph.erase_node(node)
-    return True
-
-
-def _leads(node: Argument) -> bool:
-    """Return whether a computed tensor has the batch first."""
-    return _rank(node) > 0 and isinstance(node.meta["val"].shape[0], torch.SymInt)
-
-
-def _dims(node: object) -> list[int]:
-    """Return the order of a source's dimensions that a node gives; none for another node."""
-    if not isinstance(node, Node) or node.op != "call_function" or not _rank(node):
-        return []
-    order = list(range(_rank(node)))
-    if node.target is aten.transpose.int:
-        first, second = _dim(node, 1), _dim(node, 2)
-        order[first], order[second] = second, first
-    elif node.target is aten.permute.default:
-        given: Argument = node.args[1]
-        order = [dim % len(order) for dim in given]
-    else:
-        return []
-    return order
-
-
-def _composed(module: GraphModule, node: Node, source: Node) -> Node:
-    """Return one permutation in the place of two."""
-    inner, outer = _dims(source), _dims(node)
-    order = [inner[dim] for dim in outer]
-    origin: Argument = source.args[0]
-    if order == sorted(order):
-        found: Node = origin
-        return found
-    return _new(module, node, aten.permute.default, (origin, order))
-
-
-def _stacked_behind(module: GraphModule, node: Node) -> Node:
-    """Return a stack that makes the first dimension as one that makes the second, transposed."""
-    made = _new(module, node, aten.stack.default, (node.args[0], 1))
-    made.meta["val"] = node.meta["val"].transpose(0, 1)
-    return _new(module, node, aten.transpose.int, (made, 0, 1))
-
-
-def _is_one(node: Node) -> bool:
-    """Return whether the first dimension is known to be one."""
-    size = node.meta["val"].shape[0]
-    return isinstance(size, int) and size == 1
 
 
 def _moves_batch(node: object) -> bool:
     """Return whether a node permutes dimensions, the first one too."""
-    return _dims(node)[:1] not in ([], [0])
+    return _order(node)[:1] not in ([], [0])
 
 
-def _picked_first(module: GraphModule, node: Node, source: Argument, dims: list[int]) -> Node:
-    """Return what a node takes of a permutation's first dimension, taken before the permutation.
+def _put_behind(rewriter: Rewriter, node: Node) -> Node | None:
+    """Make a dimension of one behind the batch instead of before it, and transpose."""
+    source, dim = operands_of(node)[:2]
+    if dim % _rank(node) or not _leads(source):
+        return None
+    behind = rewriter.call(aten.unsqueeze.default, source, 1)
+    return rewriter.call(aten.transpose.int, behind, 0, 1)
+
+
+def _composed(rewriter: Rewriter, node: Node) -> Node | None:
+    """Write two permutations as one."""
+    source: Argument = operands_of(node)[0]
+    if not (_swaps(node) and _swaps(source)) and not _moves_batch(source):
+        return None
+    inner = _order(source)
+    order = [inner[dim] for dim in _order(node)]
+    origin: Node = operands_of(source)[0]
+    if order == sorted(order):
+        return origin
+    return rewriter.call(aten.permute.default, origin, order)
+
+
+def _stack_dim(node: object) -> int | None:
+    if not isinstance(node, Node) or node.target is not aten.stack.default:
+        return None
+    dim: int = aten_arguments(node)["dim"]
+    return dim % _rank(node)
+
+
+def _stacked_behind(rewriter: Rewriter, node: Node) -> Node | None:
+    """Make the second dimension, not the first one, of a stack of rows, and transpose."""
+    if _stack_dim(node) != 0 or not all(map(_leads, operands_of(node)[0])):
+        return _moved_before(rewriter, node)
+    stack = rewriter.call(aten.stack.default, operands_of(node)[0], 1)
+    return rewriter.call(aten.transpose.int, stack, 0, 1)
+
+
+def _picked(rewriter: Rewriter, node: Node) -> Node | None:
+    """Take a part out of a stack, or of what is transposed, before it is."""
+    source: Argument = operands_of(node)[0]
+    dim, *rest = operands_of(node)[1:] or (0,)
+    dim, is_squeeze = dim % _rank(source), node.target is aten.squeeze.dim
+    if _stack_dim(source) == dim and node.target is aten.select.int:
+        member: Node = operands_of(source)[0][rest[0]]
+        return member
+    if _stack_dim(source) == dim and is_squeeze and len(operands_of(source)[0]) == 1:
+        (member,) = operands_of(source)[0]
+        return member
+    if dim == 0 and _swaps(source) and (not is_squeeze or shape_of(source)[0] == 1):
+        return rewriter.call(node.target, operands_of(source)[0], 1, *rest)
+    if dim == 0 and not is_squeeze and _moves_batch(source):
+        return _picked_first(rewriter, node, operands_of(source)[0], _order(source), rest)
+    return _moved_before(rewriter, node)
+
+
+def _picked_first(
+    rewriter: Rewriter, node: Node, source: Argument, order: list[int], index: list[Argument]
+) -> Node:
+    """Take of a permutation's first dimension before the permutation.
 
     Queries, keys and values that one layer computes are taken apart so.
     """
-    rest = [dim - (dim > dims[0]) for dim in dims[1:]]
-    made = _new(module, node, node.target, (source, dims[0], *node.args[2:]))
-    stays = rest == sorted(rest)
+    rest = [dim - (dim > order[0]) for dim in order[1:]]
+    picked = rewriter.call(node.target, source, order[0], *index)
+    if rest == sorted(rest):
+        return picked
     if node.target is aten.select.int:
-        if "val" in made.meta:
-            made.meta["val"] = source.meta["val"].select(dims[0], node.args[2])
-        return made if stays else _new(module, node, aten.permute.default, (made, rest))
-    if "val" in made.meta:
-        made.meta["val"] = source.meta["val"].unbind(dims[0])
-    for user in [] if stays else list(node.users):
-        with module.graph.inserting_after(user):
-            moved = module.graph.call_function(aten.permute.default, (user, rest))
-        moved.meta = dict(user.meta)
-        user.replace_all_uses_with(moved)
-        moved.args = (user, rest)
-        if "val" in user.meta:
-            user.meta["val"] = made.meta["val"][user.args[1]]
-    return made
+        return rewriter.call(aten.permute.default, picked, rest)
+    for user in list(node.users):
+        user.meta["val"] = picked.meta["val"][operands_of(user)[1]]
+        with rewriter.before(user.next):
+            moved = rewriter.call(aten.permute.default, user, rest)
+        user.replace_all_uses_with(moved, delete_user_cb=moved.__ne__)
+    return picked
 
 
-def _picked(node: Node, source: Node) -> Node | None:
-    """Return the tensor of a stack that a node takes out of it."""
-    members: Argument = source.args[0]
-    if node.target is aten.select.int:
-        index: Argument = node.args[2]
-        found: Node = members[index]
-        return found
-    if node.target is aten.squeeze.dim and len(members) == 1:
-        found = members[0]
-        return found
+def _reshaped(rewriter: Rewriter, node: Node) -> Node | None:
+    """Give what is transposed along a dimension of one another shape without that."""
+    source, *sizes = operands_of(node)
+    if not _swaps(source) or 1 not in shape_of(source)[:2]:
+        return _moved_before(rewriter, node)
+    return rewriter.call(aten.reshape.default, source.args[0], *sizes)
+
+
+def _moved_before(rewriter: Rewriter, node: Node) -> Node | None:
+    """Compute before transpositions what is the same there; along the one of both dimensions too.
+
+    Further operands have to be constants.
+    """
+    operands = node.all_input_nodes
+    is_plain = isinstance(node.target, torch._ops.OpOverload) and _rank(node) > 0
+    swapped = [item for item in operands if _swaps(item)]
+    constants = Constants(rewriter.module)
+    rest = [item for item in operands if item not in swapped]
+    if (
+        not is_plain
+        or not swapped
+        or any(
+            item not in constants or not isinstance(item.meta.get("val"), Tensor) for item in rest
+        )
+    ):
+        return None
+    if not all(
+        _leads(operands_of(item)[0])
+        and not any(map(is_dynamic, shape_of(operands_of(item)[0])[1:]))
+        for item in swapped
+    ):
+        return None
+    turned = [item for item in rest if _rank(item) == _rank(node)]
+    for arguments in (_arguments(node), _arguments(node, _rank(swapped[0]))):
+        turns_back = _turns_back(node, arguments, [*swapped, *turned])
+        if turns_back is not None:
+            sources: dict[Node, Argument] = {item: operands_of(item)[0] for item in swapped}
+            for item in turned:
+                sources[item] = rewriter.call(aten.transpose.int, item, 0, 1)
+            args, kwargs = map_arg(
+                arguments, {**dict(zip(rest, rest, strict=True)), **sources}.__getitem__
+            )
+            moved = rewriter.call(node.target, *args, **kwargs)
+            return rewriter.call(aten.transpose.int, moved, 0, 1) if turns_back else moved
     return None
 
 
-def _new(module: GraphModule, node: Node, target: Any, args: tuple[Any, ...]) -> Node:
-    with module.graph.inserting_before(node):
-        made = module.graph.call_function(target, args)
-    made.meta = dict(node.meta)
-    return made
+def _arguments(node: Node, rank: int = 0) -> _Arguments:
+    args, kwargs = list[Argument](), Record()
+    schema = overload(node.target)._schema
+    for item, value in zip(schema.arguments, aten_arguments(node).values(), strict=True):
+        if rank and item.name in _ALONG:
+            several = isinstance(value, list | tuple)
+            dims = [_other(dim, rank) for dim in (value if several else [value])]
+            value = dims if several else dims[0]
+        if item.kwarg_only:
+            kwargs[item.name] = value
+        else:
+            args.append(value)
+    return tuple(args), kwargs
+
+
+def _other(dim: object, rank: int) -> Argument:
+    """Return the other of the first two dimensions; a further one, or none, as it is."""
+    place = dim % rank if isinstance(dim, int) else None
+    return 1 - place if place in (0, 1) else dim
+
+
+def _turns_back(node: Node, arguments: _Arguments, turned: Sequence[Node]) -> bool | None:
+    """Return whether a call of transposed operands gives the transposed result of a node.
+
+    It is tried on random values. False where it gives the result as it is, which has no longer both
+    dimensions, and None where it gives another one.
+    """
+    values: dict[Node, Tensor] = {}
+    generator = torch.Generator().manual_seed(0)
+    for item in node.all_input_nodes:
+        shape = [_ROWS if is_dynamic(size) else int(size) for size in shape_of(item)]
+        if torch.Size(shape).numel() > _MOST_ELEMENTS:
+            return None
+        random = torch.rand(shape, generator=generator, dtype=torch.float64)
+        value: Tensor = item.meta["val"]
+        values[item] = random if value.is_floating_point() else (random * 3).to(value.dtype)
+    moved = {**values, **{item: values[item].transpose(0, 1) for item in turned}}
+    try:
+        expected, result = (
+            overload(node.target)(*args, **kwargs)
+            for args, kwargs in (
+                map_arg((node.args, node.kwargs), values.__getitem__),
+                map_arg(arguments, moved.__getitem__),
+            )
+        )
+    except (RuntimeError, IndexError, ValueError, TypeError):
+        return None
+    if not isinstance(expected, Tensor) or not isinstance(result, Tensor):
+        return None
+    if result.dim() > 1 and _is_same(expected, result.transpose(0, 1)):
+        return True
+    is_rows = _leads(node) and not any(map(is_dynamic, shape_of(node)[1:]))
+    return False if is_rows and _is_same(expected, result) else None
+
+
+def _is_same(expected: Tensor, result: Tensor) -> bool:
+    return expected.shape == result.shape and torch.allclose(
+        expected.double(), result.double(), rtol=_TOLERANCE, atol=_TOLERANCE, equal_nan=True
+    )
+
+
+_RULES: dict[object, Rule] = {
+    aten.transpose.int: _composed,
+    aten.permute.default: _composed,
+    aten.stack.default: _stacked_behind,
+    aten.select.int: _picked,
+    aten.unbind.int: _picked,
+    aten.squeeze.dim: _picked,
+    aten.view.default: _reshaped,
+    aten.reshape.default: _reshaped,
+}

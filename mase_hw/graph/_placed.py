@@ -14,8 +14,15 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
+from mase_hw.graph._rewriter import (
+    Constants,
+    Rewriter,
+    is_dynamic,
+    known_shape,
+    shape_of,
+    size_of,
+)
 from mase_hw.graph.calls import aten_arguments
-from mase_hw.graph.rebuild import get_tensor, set_tensor
 from mase_hw.ops import torch_target
 
 # What each takes its new elements from; None for a number.
@@ -32,7 +39,6 @@ _MOVES: dict[object, str] = {
     aten.index_fill.int_Tensor: "value",
     aten.index_put.default: "values",
 }
-_COPIES = (aten.copy.default, aten.fill.Tensor, aten.fill.Scalar)
 _ADDS = (aten.scatter_add.default, aten.index_add.default)
 # What computes each element by itself, and is not tagged so.
 _BY_ELEMENT = (
@@ -50,107 +56,57 @@ _ROWS = 2
 
 def place_elements(module: GraphModule) -> None:
     """Rewrite, in place, what writes or adds elements of a canonical graph at constant places."""
-    for node in list(module.graph.nodes):
-        if node.target in _COPIES:
-            _copy(module, node)
-        elif node.target in _MOVES:
-            with torch.no_grad():
-                _choose(module, node) or _place(module, node)
+    Rewriter(module).run(dict.fromkeys(_MOVES, _chosen_or_placed))
 
 
-def _shape(node: object) -> list[Argument]:
-    value = node.meta.get("val") if isinstance(node, Node) else None
-    return list(value.shape) if isinstance(value, Tensor) else []
+def _chosen_or_placed(rewriter: Rewriter, node: Node) -> Node | None:
+    return _chosen(rewriter, node) or _placed(rewriter, node)
 
 
-def _replace(node: Node, made: Node) -> None:
-    made.meta = dict(node.meta)
-    node.replace_all_uses_with(made)
-    node.graph.erase_node(node)
-
-
-def _copy(module: GraphModule, node: Node) -> None:
-    """Take what is copied, in the shape and the dtype of what it replaces."""
-    base, made = node.args[:2]
-    call, sizes, dtype = module.graph.call_function, _shape(base), node.meta["val"].dtype
-    if not sizes:
-        return
-    known = [1 if isinstance(size, torch.SymInt) else size for size in sizes]
-    with module.graph.inserting_before(node):
-        if not isinstance(made, Node):
-            made = call(aten.full.default, (known, made), {"dtype": dtype})
-        elif _sizes(made) != _sizes(base) or made.meta["val"].dtype != dtype:
-            if len(_shape(made)) == len(sizes) and isinstance(_shape(made)[0], torch.SymInt):
-                known[0] = -1
-            made = call(aten.expand.default, (call(aten.to.dtype, (made, dtype)), known))
-        else:
-            made = call(aten.alias.default, (made,))
-    _replace(node, made)
-
-
-def _sizes(node: object) -> list[Argument]:
-    return [size.node.expr if isinstance(size, torch.SymInt) else size for size in _shape(node)]
-
-
-def _choose(module: GraphModule, node: Node) -> bool:
+def _chosen(rewriter: Rewriter, node: Node) -> Node | None:
     """Write an assignment where a mask that is computed holds as a choice.
 
     It is one of a number, of a row, or of what is computed of the elements under the same mask
     each by itself, as by `x[x < 0] *= 0.1`.
     """
     if node.target is not aten.index_put.default:
-        return False
+        return None
     base, indices, values, *rest = aten_arguments(node).values()
-    if len(indices) != 1 or any(rest) or known_value(module, indices[0], 1) is not None:
-        return False
-    (mask,) = indices
-    if mask.meta["val"].dtype is not torch.bool:
-        return False
-    call, value = module.graph.call_function, known_value(module, values, 1)
-    behind = _shape(base)[len(_shape(mask)) :]
-    with module.graph.inserting_before(node):
-        whole = _unmasked(module, values, mask)
-        wide = mask
-        for _ in behind:
-            wide = call(aten.unsqueeze.default, (wide, -1))
-        if value is not None and value.numel() == 1:
-            made = call(aten.masked_fill.Scalar, (base, wide, value.item()))
-        elif whole is not None:
-            made = call(aten.where.self, (wide, whole, base))
-        elif behind and _shape(values) == behind:
-            made = call(aten.where.self, (wide, values, base))
-        else:
-            return False
-    _replace(node, made)
-    return True
+    constants, (mask, *more) = Constants(rewriter.module), indices
+    if more or any(rest) or mask in constants or mask.meta["val"].dtype is not torch.bool:
+        return None
+    call, number = rewriter.call, constants.value(values)
+    behind = known_shape(base)[len(shape_of(mask)) :]
+    whole = _unmasked(rewriter, values, mask)
+    for _ in behind:
+        mask = call(aten.unsqueeze.default, mask, -1)
+    if number is not None and number.numel() == 1:
+        return call(aten.masked_fill.Scalar, base, mask, number.item())
+    if whole is not None or (behind and known_shape(values) == behind):
+        return call(aten.where.self, mask, whole or values, base)
+    return None
 
 
-def _unmasked(module: GraphModule, value: Node, mask: Node) -> Node | None:
+def _unmasked(rewriter: Rewriter, value: Node, mask: Node) -> Node | None:
     """Return for all elements what is computed of those under a mask, each by itself."""
     if value.target is aten.index.Tensor:
-        source: Node = value.args[0]  # type: ignore[assignment]
-        indices: Argument = value.args[1]
-        fits = _sizes(source)[: len(_sizes(mask))] == _sizes(mask)
-        return source if fits and len(indices) == 1 and _is_same(indices[0], mask) else None
+        source, indices = value.args
+        fits = known_shape(source)[: len(shape_of(mask))] == known_shape(mask)
+        alike = len(indices) == 1 and _is_same(indices[0], mask)  # type: ignore[arg-type, index]
+        return source if fits and alike else None  # type: ignore[return-value]
     alone = torch.Tag.pointwise in getattr(value.target, "tags", ())
     if value.op != "call_function" or not (alone or value.target in _BY_ELEMENT):
         return None
     # What does not count the elements under the mask is the same for all.
     counted = [item for item in value.all_input_nodes if _is_row(item)]
-    tried = {item: _unmasked(module, item, mask) for item in counted}
-    made = {item: whole for item, whole in tried.items() if whole is not None}
-    if not made or len(made) < len(tried):
+    whole = {item: _unmasked(rewriter, item, mask) for item in counted}
+    if not whole or None in whole.values():
         return None
-    args, kwargs = map_arg((value.args, value.kwargs), lambda item: made.get(item, item))
-    found = module.graph.call_function(value.target, args, kwargs)  # type: ignore[arg-type]
-    found.meta = dict(value.meta)
-    # Its elements are as many as those of the whole.
-    found.meta["val"] = next(iter(made.values())).meta["val"].to(value.meta["val"].dtype)
-    return found
+    args, kwargs = map_arg((value.args, value.kwargs), lambda item: whole.get(item, item))
+    return rewriter.call(value.target, *args, **kwargs)
 
 
 def _is_same(left: object, right: object) -> bool:
-    """Return whether two masks are computed alike."""
     if not isinstance(left, Node) or not isinstance(right, Node) or left is right:
         return left == right
     if left.op != "call_function" or left.target != right.target or left.kwargs != right.kwargs:
@@ -161,79 +117,41 @@ def _is_same(left: object, right: object) -> bool:
     return len(left.args) == len(right.args) and all(_is_same(*pair) for pair in pairs)
 
 
-def _place(module: GraphModule, node: Node) -> bool:
-    """Write a call as the places that its elements come from; return whether there are such."""
+def _placed(rewriter: Rewriter, node: Node) -> Node | None:
+    """Write a call as the places that its elements come from."""
     given = aten_arguments(node)
-    places = _places(module, node, given)
+    with torch.no_grad():
+        places = _places(rewriter.module, node, given)
     if places is None:
-        return False
-    values: Argument = given[_MOVES[node.target]]
-    name = f"{node.name}_places"
-    set_tensor(module, name, places)
-    call = module.graph.call_function
-    with module.graph.inserting_before(node):
-        if not isinstance(values, Node):
-            number = torch.tensor([values], dtype=node.meta["val"].dtype)
-            values = _constant(module, f"{node.name}_value", number)
-        elif values.target is _rows_like():
-            values = values.args[0]
-        base: Argument = given["self"]
-        values = _alike(module, values, _shape(base), given.get("dim"))
-        read = _constant(module, name, places)
-        base = base.args[0] if base.target is _rows_like() else base
-        made = call(torch_target("mase.placed.default"), (base, values, read))
-    _replace(node, made)
-    return True
+        return None
+    base, values = given["self"], given[_MOVES[node.target]]
+    if not isinstance(values, Node):
+        number = torch.tensor([values], dtype=node.meta["val"].dtype)
+        values = rewriter.constant(f"{node.name}_value", number)
+    values = _alike(rewriter, _one_row(values), base, given.get("dim"))
+    read = rewriter.constant(f"{node.name}_places", places)
+    return rewriter.call(torch_target("mase.placed.default"), _one_row(base), values, read)
 
 
-def _alike(module: GraphModule, values: Node, base: list[Argument], dim: Argument) -> Node:
+def _one_row(value: Node) -> Node:
+    is_repeated = value.target is torch_target("mase.rows_like.default")
+    return value.args[0] if is_repeated else value  # type: ignore[return-value]
+
+
+def _alike(rewriter: Rewriter, values: Node, base: Node, dim: Argument) -> Node:
     """Return new elements in as many dimensions as the tensor has that they are written to."""
-    call, sizes = module.graph.call_function, _shape(values)
-    if len(sizes) == len(base):
+    sizes, rank = shape_of(values), len(shape_of(base))
+    if len(sizes) == rank:
         return values
-    if _is_row(values) and len(sizes) == len(base) - 1 and dim is not None:
-        return call(aten.unsqueeze.default, (values, dim))
-    rows, ones = (-1 if _is_row(values) else 1), [1] * (len(base) - 2)
-    flat = torch.Size(sizes[1:] if _is_row(values) else sizes).numel()
-    return call(aten.reshape.default, (values, [rows, flat, *ones]))
+    if _is_row(values) and len(sizes) == rank - 1 and dim is not None:
+        return rewriter.call(aten.unsqueeze.default, values, dim)
+    rows, flat = (-1, sizes[1:]) if _is_row(values) else (1, sizes)
+    elements = torch.Size(map(int, flat)).numel()
+    return rewriter.call(aten.reshape.default, values, [rows, elements, *[1] * (rank - 2)])
 
 
 def _is_row(node: object) -> bool:
-    """Return whether a tensor has a row for each inference."""
-    return isinstance(next(iter(_shape(node)), None), torch.SymInt)
-
-
-def _rows_like() -> Argument:
-    return torch_target("mase.rows_like.default")
-
-
-def _constant(module: GraphModule, name: str, value: Tensor) -> Node:
-    set_tensor(module, name, value)
-    made = module.graph.get_attr(name)
-    made.meta["val"] = value
-    return made
-
-
-def known_value(module: GraphModule, node: object, rows: int) -> Tensor | None:
-    """Return a constant, of as many rows where it has one for each inference; None for others."""
-    if not isinstance(node, Node):
-        return None
-    if node.op == "get_attr":
-        return get_tensor(module, str(node.target))
-    if node.op != "call_function":
-        return None
-    if node.target is _rows_like():
-        once = known_value(module, node.args[0], rows)
-        return None if once is None else once.repeat(rows, *[1] * (once.dim() - 1))
-    known = {item: known_value(module, item, rows) for item in node.all_input_nodes}
-    if any(item is None for item in known.values()):
-        return None
-    args, kwargs = map_arg((node.args, node.kwargs), known.__getitem__)
-    try:
-        found = node.target(*args, **kwargs)  # type: ignore[operator]
-    except (RuntimeError, TypeError, IndexError, ValueError):
-        return None
-    return found if isinstance(found, Tensor) else None
+    return any(map(is_dynamic, shape_of(node)[:1]))
 
 
 def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
@@ -242,86 +160,72 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
     Elements of the first operand count from 0, those of the second go on, and the one behind them
     is zero. None where that depends on the inference, or on what is computed.
     """
-    base, source = given["self"], given[_MOVES[node.target]]
-    if not _is_row(base):
+    if not _is_row(given["self"]):
         return None
     adds = node.target in _ADDS or bool(given.get("accumulate"))
-    found = []
+    tables, constants = [], Constants(module)
     for rows in (1, _ROWS):
-        sizes = [
-            [rows if isinstance(size, torch.SymInt) else size for size in _shape(item)]
-            for item in (base, source)
-        ]
-        known = {
-            item: known_value(module, item, rows)
-            for item in node.all_input_nodes
-            if item not in (base, source)
-        }
-        if any(value is None for value in known.values()):
-            return None
-        run = _Run(node, given, known, sizes, [_is_row(base), _is_row(source)])
+        run = _Run(constants, node, given, rows)
         try:
-            found.append(run.sums() if adds else run.moves())
+            tables.append(run.sums() if adds else run.moves())
         except (RuntimeError, TypeError, IndexError, ValueError):
             return None
-    once, several = found
+    once, several = tables
     if once is None or several is None or not all(torch.equal(row, once[0]) for row in several):
         return None
     return once[0]
 
 
 class _Run:
-    """A call on numbers that count elements."""
+    """A call on numbers that count elements, of so many rows."""
 
-    def __init__(
-        self,
-        node: Node,
-        given: Record,
-        known: dict[Node, Tensor | None],
-        sizes: list[list[int]],
-        follow: list[bool],
-    ) -> None:
-        self.node, self.given, self.known = node, given, known
-        self.sizes, self.follow = sizes, follow
+    def __init__(self, constants: Constants, node: Node, given: Record, rows: int) -> None:
+        self._node, self._given, self._rows = node, given, rows
+        self._constants = constants
+        self._operands = (given["self"], given[_MOVES[node.target]])
         self.count = [
-            torch.Size(shape[1:] if follows else shape).numel()
-            for shape, follows in zip(sizes, follow, strict=True)
+            torch.Size(map(int, shape_of(item)[_is_row(item) :])).numel() for item in self._operands
         ]
 
     def __call__(self, base: Tensor, source: object) -> Tensor:
         """Run the call on another base and another source."""
-        name = _MOVES[self.node.target]
-        given = {**self.given, "self": base, name: source}
-        known = dict(map_arg(given, lambda item: self.known[item]))
-        schema = overload(self.node.target)._schema
-        named = {item.name: known.pop(item.name) for item in schema.arguments if item.kwarg_only}
-        target = overload(self.node.target)
-        found: Tensor = target(*known.values(), **named)
-        return found
+        target, name = overload(self._node.target), _MOVES[self._node.target]
+        given = {**self._given, "self": base, name: source}
+        known = dict(map_arg(given, self._constant))
+        keywords = [item.name for item in target._schema.arguments if item.kwarg_only]
+        named = {key: known.pop(key) for key in keywords}
+        return target(*known.values(), **named)
 
-    def _rows(self, operand: int, row: Tensor) -> Tensor:
+    def _constant(self, item: Node) -> Tensor:
+        value = self._constants.value(item, self._rows)
+        if value is None:
+            raise ValueError(item)
+        return value
+
+    def _elements(self, operand: int, row: Tensor) -> Tensor:
         """Return the elements of one row as those of an operand, alike in all rows."""
-        sizes = self.sizes[operand]
-        if not self.follow[operand]:
-            return row.reshape(sizes)
+        node = self._operands[operand]
+        if not _is_row(node):
+            return row.reshape([int(size) for size in shape_of(node)])
+        sizes = [size_of(size, self._rows) for size in shape_of(node)]
         return row.reshape(1, *sizes[1:]).expand(sizes).contiguous()
 
     def moves(self) -> Tensor | None:
         """Return where each element comes from: `[rows, ..., 1]`."""
         base, source = self.count
         numbers: Tensor | int = base
-        if isinstance(self.given[_MOVES[self.node.target]], Node):
-            numbers = self._rows(1, torch.arange(base, base + source))
-        return self(self._rows(0, torch.arange(base)), numbers).unsqueeze(-1)
+        if isinstance(self._operands[1], Node):
+            numbers = self._elements(1, torch.arange(base, base + source))
+        return self(self._elements(0, torch.arange(base)), numbers).unsqueeze(-1)
 
     def sums(self) -> Tensor | None:
         """Return which elements each is a sum of: `[rows, ..., terms]`, filled up with zero."""
         base, source = self.count
         if max(self.count) > _MOST_ELEMENTS:
             return None
-        own, terms = self._rows(0, torch.arange(base)), []
+        own, terms = self._elements(0, torch.arange(base)), []
         for one in torch.eye(source, dtype=torch.int64):
-            terms.append(self(torch.zeros_like(own), self._rows(1, one)))
+            terms.append(self(torch.zeros_like(own), self._elements(1, one)))
         stacked = torch.stack(terms, -1)
         if bool(((stacked != 0) & (stacked != 1)).any()):
             return None

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -20,20 +21,13 @@ Step = Callable[[Tensor, State, Tensor | None, Tensor | None], tuple[Tensor, ...
 _linear = nn.functional.linear
 
 
-@contextlib.contextmanager
-def unrolled_recurrence() -> Iterator[None]:
+def unrolled_recurrence() -> contextlib.ExitStack:
     """Let recurrent layers and cells take their steps one by one."""
-    layers = (nn.RNN, nn.LSTM, nn.GRU)
-    cells = (nn.RNNCell, nn.LSTMCell, nn.GRUCell)
-    originals: dict[Any, Any] = {kind: kind.forward for kind in (*layers, *cells)}
-    for kind, original in originals.items():
-        unroll = _layer if kind in layers else _cell
-        kind.forward = _instead(original, unroll)
-    try:
-        yield
-    finally:
-        for kind, original in originals.items():
-            kind.forward = original
+    stack = contextlib.ExitStack()
+    for kind in (nn.RNN, nn.LSTM, nn.GRU, nn.RNNCell, nn.LSTMCell, nn.GRUCell):
+        unroll = _layer if issubclass(kind, nn.RNNBase) else _cell
+        stack.enter_context(patch.object(kind, "forward", _instead(kind.forward, unroll)))
+    return stack
 
 
 def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
@@ -48,7 +42,6 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
 
 
 def _layer(module: nn.RNNBase, values: Tensor, given: object) -> object:
-    """Return the results of all steps, and the last states, as the layer does."""
     alone = values.dim() == 2
     if alone:
         values = values.unsqueeze(0)
@@ -101,7 +94,6 @@ def _run(
 
 
 def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
-    """Return the state behind one step, as the cell does."""
     mode = "LSTM" if isinstance(module, nn.LSTMCell) else "GRU"
     if isinstance(module, nn.RNNCell):
         mode = f"RNN_{module.nonlinearity.upper()}"
@@ -114,7 +106,6 @@ def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
 
 
 def _sum(gates: Tensor, carried: Tensor | None, bias: Tensor | None) -> Tensor:
-    """Return the products with input and state; of a state of zeros the bias is left."""
     if carried is not None:
         return gates + carried
     return gates if bias is None else gates + bias

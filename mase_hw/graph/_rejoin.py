@@ -96,7 +96,6 @@ def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> N
 
 
 def _moved(mg: MaseGraph, rows: Node, join: _Join, grown: bool) -> Node:
-    """Return rows whose steps lie along the dimension of a join."""
     if join.dim != 1:
         order = [0, *range(2, _rank(join.node) + (not grown))]
         order.insert(join.dim, 1)
@@ -116,7 +115,6 @@ def _leaf(result: Node, like: Node) -> Node | None:
 
 
 def _join(leaf: Node) -> _Join | None:
-    """Return the largest join that a tensor is a part of."""
     node, dim = leaf, None
     while True:
         users = [user for user in node.users if _is_cat(user)]

@@ -50,12 +50,12 @@ def _check_computed(node: Node, value: Tensor, where: str) -> None:
         sizes = [size if isinstance(size, int) else "batch" for size in value.shape]
         shape = ", ".join(map(str, sizes))
         raise CaptureError(f"{where} leaves no element: its result has the shape [{shape}]")
-    kept, dtype = _KEPT.get(value.dtype), str(value.dtype).removeprefix("torch.")
+    instead, dtype = _KEPT.get(value.dtype), str(value.dtype).removeprefix("torch.")
     if value.is_floating_point() and value.itemsize == 1:
-        kept = "float32"
-    if kept is not None:
+        instead = "float32"
+    if instead is not None:
         raise CaptureError(
-            f"{where} is of the dtype {dtype}, which torch barely computes in: use {kept}, "
+            f"{where} is of the dtype {dtype}, which torch barely computes in: use {instead}, "
             "and give the number format to quantize"
         )
 

@@ -1,146 +1,263 @@
-"""Buffers that a model writes one place of in every inference, as caches of keys and values."""
+"""Buffers that a model writes in every inference: caches of entries, and frames of a stream.
+
+Torch's functions end with `copy_(buffer, next)`. What `next` is decides what the buffer is: a
+memory of which one place is written, or elements of this inference's tensors and earlier ones'.
+"""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 
+import torch
 from torch import Tensor
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
 
-from mase_hw._aten import aten
+from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument
 from mase_hw.errors import CaptureError
+from mase_hw.graph._rewriter import Rewriter, is_dynamic, operands_of, shape_of
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operators, torch_target
 
+_PUTS = {aten.index_copy.default, aten.index_put.default}
+_ADVICE = "take the state as an input and return the next one: forward(x, state) -> y, next"
+
 
 def raise_written_state(module: GraphModule) -> None:
-    """Replace, in place, every write of one place of a buffer by an operator that keeps a state.
-
-    `buffer.index_copy_(dim, position, entry)` and `buffer[..., position] = entry` are such, and
-    `buffer.copy_(buffer.index_copy(dim, position, entry))`. Who reads the buffer afterwards, reads
-    the result.
+    """Replace, in place, buffers that are written by operators that keep a state.
 
     Raises:
-        CaptureError: for what is no such state: a buffer that is not zero, that is written twice or
-            read before, several places or sequences.
+        CaptureError: for what is no such state, naming buffer and line.
     """
     operators()  # registers our own torch operators
+    rewriter = Rewriter(module)
     for node in list(module.graph.nodes):
-        base = node.args[0] if node.args else None
-        if node.op != "call_function" or not isinstance(base, Node) or base.op != "get_attr":
+        if node.target is not aten.copy_.default or operands_of(node)[0].op != "get_attr":
             continue
-        written = _written_here(node, base) if node.target is aten.copy_.default else node
-        found = None if written is None else _write(written, written is node)
-        if written is None or found is None:
+        state, following = operands_of(node)
+        node.replace_all_uses_with(following)
+        module.graph.erase_node(node)
+        while following.target in (aten.alias.default, aten.clone.default):
+            following = operands_of(following)[0]
+        if following is state:
             continue
-        if written is not node:
-            node.replace_all_uses_with(written)
-            module.graph.erase_node(node)
-        _replace(module, written, base, *found)
+        with rewriter.before(following):
+            if following.target in _PUTS and _written_place(following):
+                _raise_cache(rewriter, state, following)
+            else:
+                _Stream(rewriter, state, following).replace()
     module.graph.eliminate_dead_code()
 
 
-def _written_here(node: Node, base: Node) -> Node | None:
-    """Return what writes a place out of place, where a node copies that to the buffer itself."""
-    source: Argument = node.args[1]
-    order = {item: number for number, item in enumerate(node.graph.nodes)}
-    if source.op != "call_function" or source.args[0] is not base:
-        return None
-    between = [user for user in base.users if order[source] < order[user] < order[node]]
-    return None if between else source
+def _refused(node: Node, state: Node, reason: str) -> CaptureError:
+    return CaptureError(
+        f"{node.name} ({state.target}) at {location_of_trace(node.stack_trace)} {reason}"
+    )
 
 
-def _write(node: Node, in_place: bool) -> tuple[int, Argument, Argument] | None:
-    """Return dimension, position and entry of a write of one place; None for another node."""
-    copies = (aten.index_copy_.default,) if in_place else (aten.index_copy.default,)
-    puts = (aten.index_put_.default,) if in_place else (aten.index_put.default,)
-    if node.target in copies:
-        _, dim, position, entry = node.args
-        return int(dim), position, entry  # type: ignore[arg-type]
-    if node.target not in puts or _accumulates(node):
-        return None
-    indices: Argument = node.args[1]
-    given = [(dim, item) for dim, item in enumerate(indices) if item is not None]
-    return (*given[0], node.args[2]) if len(given) == 1 else None
+def _written_place(node: Node) -> tuple[int, Argument, Argument] | None:
+    """Return dimension, position and entry of a write of one place; None for another one."""
+    if node.target is aten.index_copy.default:
+        _, dim, position, entry = operands_of(node)
+        return int(dim), position, entry
+    _, indices, entry, *accumulate = operands_of(node)
+    places = [(dim, item) for dim, item in enumerate(indices) if item is not None]
+    return (*places[0], entry) if len(places) == 1 and not any(accumulate) else None
 
 
-def _accumulates(node: Node) -> bool:
-    return bool(node.args[3] if len(node.args) > 3 else node.kwargs.get("accumulate", False))
-
-
-def _replace(
-    module: GraphModule, node: Node, base: Node, dim: int, position: Node, entry: Node
-) -> None:
-    state = get_tensor(module, base.target)
+def _raise_cache(rewriter: Rewriter, base: Node, node: Node) -> None:
+    """Write a buffer of which one place is written as a memory of entries."""
+    written = _written_place(node)
+    assert written is not None
+    dim, position, entry = written
+    state = get_tensor(rewriter.module, base.target)
     dim %= state.dim()
-    _check(node, base, state, dim, position)
-    shape = list(state.shape)
-    places, shape[dim] = shape[dim], 1
+    if reason := _problem(node, base, state, dim, position):
+        raise _refused(node, base, reason)
+    places = state.shape[dim]
     # Places lie along the last dimension but one: what follows is one entry.
-    rows = [*shape[: dim + 1], prod(shape[dim + 1 :])]
-    target = torch_target("mase.cache.default")
-    with module.graph.inserting_before(node):
-        call, like = module.graph.call_function, _value(entry)
-        written = call(aten.reshape.default, (entry, rows))
-        kept = call(target, (written, position, dim, places))
-        result = call(aten.reshape.default, (kept, list(state.shape)))
-    for made, size in ((written, rows), (kept, [*shape[:dim], places, rows[-1]])):
-        made.meta = {**node.meta, "val": like.new_empty(size)}
-    result.meta = {**node.meta, "val": like.new_empty(state.shape)}
-    order = {item: number for number, item in enumerate(module.graph.nodes)}
-    base.replace_all_uses_with(result, delete_user_cb=lambda user: order[user] > order[node])
-    node.replace_all_uses_with(result)
-    module.graph.erase_node(node)
+    rows = [*state.shape[:dim], 1, prod(state.shape[dim + 1 :])]
+    call = rewriter.call
+    row = call(aten.reshape.default, entry, rows)
+    kept = call(torch_target("mase.cache.default"), row, position, dim, places)
+    rewriter.replace(node, call(aten.reshape.default, kept, list(state.shape)))
 
 
-def _check(node: Node, base: Node, state: Tensor, dim: int, position: Node) -> None:
-    places = _value(position).numel()
-    before, again = _other_uses(node, base)
-    what = None
+def _problem(node: Node, base: Node, state: Tensor, dim: int, position: Node) -> str | None:
+    """Return why a write of a place is none of a memory that hardware has."""
+    places = position.meta["val"].numel()
+    others = [user for user in base.users if user is not node]
+    if operands_of(node)[0] is not base:
+        return f"writes to a cache that {node.args[0]} writes again: a step writes one place"
     if not isinstance(places, int) or places != 1:
-        what = f"writes {places} places at a time; a step writes one, at a position of one element"
-    elif bool(state.any()):
-        what = "has a cache that is not empty: hardware begins with zeros; reset it before"
-    elif dim == state.dim() - 1:
-        what = "writes along the last dimension; an entry lies along it"
-    elif dim > 0 and state.shape[0] != 1:
-        what = (
-            f"has a cache of {state.shape[0]} sequences; a design holds one: make it for a batch "
-            "of 1"
-        )
-    elif before is not None:
-        what = f"writes to a cache that {before.name} has read before: write first, then read"
-    elif again is not None:
-        what = f"writes to a cache that {again.name} writes again: a step writes one place"
-    if what is not None:
-        raise CaptureError(
-            f"{node.name} ({base.target}) at {location_of_trace(node.stack_trace)} {what}"
-        )
+        return f"writes {places} places at a time; a step writes one, at a position of one element"
+    if bool(state.any()):
+        return "has a cache that is not empty: hardware begins with zeros; reset it before"
+    if dim == state.dim() - 1:
+        return "writes along the last dimension; an entry lies along it"
+    if dim > 0 and state.shape[0] != 1:
+        sequences = f"has a cache of {state.shape[0]} sequences"
+        return f"{sequences}; a design holds one: make it for a batch of 1"
+    if others:
+        return f"writes to a cache that {others[0]} has read before: write first, then read"
+    return None
 
 
-def _other_uses(node: Node, base: Node) -> tuple[Node | None, Node | None]:
-    """Return who reads a buffer before a node writes it, and who writes it afterwards."""
-    before, again, written = None, None, False
-    shown = {base}
-    for item in node.graph.nodes:
-        first = item.args[0] if item.args else None
-        schema = getattr(item.target, "_schema", None)
-        if item is node:
-            written = True
-            shown.add(node)
-        elif first not in shown or schema is None:
-            continue
-        elif not written:
-            before = item
-        elif schema.is_mutable:
-            again = again or item
-        elif schema.arguments[0].alias_info is not None:
-            shown.add(item)
-    return before, again
+class _Stream:
+    """A buffer of elements of this inference's tensors and of earlier ones'.
+
+    Where each element of the next state comes from is seen by computing it of numbers that count
+    elements: first those of the state, then those of what does not depend on it.
+    """
+
+    def __init__(self, rewriter: Rewriter, state: Node, following: Node) -> None:
+        self._rewriter, self._state, self._next = rewriter, state, following
+        self._depends = {state}
+        for node in rewriter.graph.nodes:
+            if any(item in self._depends for item in node.all_input_nodes):
+                self._depends.add(node)
+        self._order: list[Node] = []
+        self._sources: list[Node] = []
+        self._visit(following)
+        self._delayed: dict[tuple[Node, int, int, int], Node] = {}
+
+    def _visit(self, node: Node) -> None:
+        if node in self._order or node in self._sources:
+            return
+        if node not in self._depends:
+            self._sources.append(node)
+            return
+        for item in node.all_input_nodes:
+            self._visit(item)
+        self._order.append(node)
+
+    def replace(self) -> None:
+        """Put parts of this inference's tensors, delayed, in the place of the state."""
+        state = get_tensor(self._rewriter.module, self._state.target)
+        if bool(state.any()):
+            raise self._refusal("holds other numbers than zeros: hardware begins with zeros")
+        if any(is_dynamic(size) for node in self._sources for size in shape_of(node)):
+            raise self._refusal("is one state, whatever the batch: a design has one sequence")
+        count = state.numel()
+        places = self._next_places(count)
+        origins, delays = places, torch.ones_like(places)
+        for _ in range(count):
+            waits = origins < count
+            delays += waits
+            origins = torch.where(waits, places[origins * waits], origins)
+        if bool((origins < count).any()):
+            raise self._refusal(f"keeps elements for ever; {_ADVICE}")
+        dim, pieces = self._parts(origins.reshape(state.shape), delays.reshape(state.shape))
+        call = self._rewriter.call
+        with self._rewriter.before(self._state.next):
+            whole = [self._piece(dim, *piece) for piece in pieces]
+            before = whole[0] if len(whole) == 1 else call(aten.cat.default, whole, dim)
+        self._state.replace_all_uses_with(before)
+        _sort(self._rewriter.graph)
+
+    def _refusal(self, reason: str) -> CaptureError:
+        return _refused(self._next, self._state, reason)
+
+    def _next_places(self, count: int) -> Tensor:
+        sizes = [count, *(node.meta["val"].numel() for node in self._sources)]
+        numbers = torch.arange(sum(sizes), dtype=torch.float64)
+        other = torch.rand(numbers.shape, generator=torch.Generator().manual_seed(0)).double()
+        try:
+            places = self._computed(numbers, sizes).flatten().long()
+            moved = torch.equal(self._computed(other, sizes).flatten(), other[places])
+        except (RuntimeError, IndexError, ValueError, TypeError):
+            moved = False
+        if not moved:
+            raise self._refusal(f"computes with the state of the inference before; {_ADVICE}")
+        return places
+
+    def _computed(self, numbers: Tensor, sizes: list[int]) -> Tensor:
+        nodes = (self._state, *self._sources)
+        values: dict[Node, Argument] = {
+            node: part.reshape(node.meta["val"].shape)
+            for node, part in zip(nodes, torch.split(numbers, sizes), strict=True)
+        }
+        for node in self._order:
+            if node not in values:
+                args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
+                values[node] = overload(node.target)(*args, **kwargs)
+        found: Tensor = values[self._next]
+        return found
+
+    def _parts(
+        self, origins: Tensor, delays: Tensor
+    ) -> tuple[int, list[tuple[Node, int, int, int]]]:
+        """Return a dimension, and along it: tensor, delay, where a part begins and ends in it."""
+        for dim in range(origins.dim()):
+            slabs = [
+                self._slab(dim, *pair)
+                for pair in zip(origins.unbind(dim), delays.unbind(dim), strict=True)
+            ]
+            known = [slab for slab in slabs if slab is not None]
+            if len(known) == len(slabs):
+                ends = [
+                    place
+                    for place, (left, right) in enumerate(pairwise(known), 1)
+                    if right != (*left[:2], left[2] + 1)
+                ]
+                return dim, [
+                    (*known[start][:2], known[start][2], known[stop - 1][2] + 1)
+                    for start, stop in pairwise([0, *ends, len(known)])
+                ]
+        raise self._refusal(f"moves elements along several dimensions; {_ADVICE}")
+
+    def _slab(self, dim: int, origins: Tensor, delays: Tensor) -> tuple[Node, int, int] | None:
+        """Return tensor, delay and place of all elements at one place; None for a mixture."""
+        first = self._state.meta["val"].numel()
+        for node in self._sources:
+            value = node.meta["val"]
+            numbers = torch.arange(first, first + value.numel()).reshape(value.shape)
+            first += value.numel()
+            if numbers.shape == origins.shape:
+                # A place by itself, as `x[:, :, 0]`.
+                numbers, node = numbers.unsqueeze(dim), self._unsqueezed(node, dim)
+            for place in range(numbers.shape[dim] if numbers.dim() > dim else 0):
+                if torch.equal(numbers.select(dim, place), origins):
+                    delay = int(delays.flatten()[0])
+                    return (node, delay, place) if bool((delays == delay).all()) else None
+        return None
+
+    def _unsqueezed(self, node: Node, dim: int) -> Node:
+        key = (node, -1, dim, 0)
+        if key not in self._delayed:
+            with self._rewriter.before(self._next):
+                self._delayed[key] = self._rewriter.call(aten.unsqueeze.default, node, dim)
+        return self._delayed[key]
+
+    def _piece(self, dim: int, node: Node, delay: int, start: int, stop: int) -> Node:
+        """Write a part of a tensor, as it was so many inferences before."""
+        key = (node, delay, start, stop)
+        if key not in self._delayed:
+            call = self._rewriter.call
+            if delay:
+                before = self._piece(dim, node, delay - 1, start, stop)
+                self._delayed[key] = call(torch_target("mase.previous.default"), before)
+            elif (start, stop) == (0, shape_of(node)[dim]):
+                self._delayed[key] = node
+            else:
+                self._delayed[key] = call(aten.slice.Tensor, node, dim, start, stop)
+        return self._delayed[key]
 
 
-def _value(node: Node) -> Tensor:
-    found: Tensor = node.meta["val"]
-    return found
+def _sort(graph: Graph) -> None:
+    """Move every node behind its operands, in place."""
+    sorted_nodes = set[Node]()
+    output = graph.output_node()
+    for node in list(graph.nodes):
+        waiting = [node] if node is not output else []
+        while waiting:
+            missing = [item for item in waiting[-1].all_input_nodes if item not in sorted_nodes]
+            if not missing:
+                item = waiting.pop()
+                if item not in sorted_nodes:
+                    sorted_nodes.add(item)
+                    output.prepend(item)
+            waiting += missing

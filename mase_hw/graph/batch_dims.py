@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mase_hw._aten import aten
+from mase_hw.graph._rewriter import is_dynamic
 
 _transpose = aten.transpose.int
 
@@ -83,18 +83,18 @@ def lead_with_batch(module: GraphModule) -> BatchDims:
     inputs = [node for node in module.graph.nodes if node.op == "placeholder"]
     output = module.graph.output_node()
     results, _ = tree_flatten(output.args[0])
-    found = BatchDims(tuple(map(_is_second, inputs)), tuple(map(_is_second, results)))
-    for node, dim in zip(inputs, found.inputs, strict=True):
+    dims = BatchDims(tuple(map(_is_second, inputs)), tuple(map(_is_second, results)))
+    for node, dim in zip(inputs, dims.inputs, strict=True):
         if dim:
             _turn(module, node)
     turned: dict[Node, Node] = {}
-    for node, dim in zip(results, found.results, strict=True):
+    for node, dim in zip(results, dims.results, strict=True):
         if dim and node not in turned:
             with module.graph.inserting_before(output):
                 turned[node] = module.graph.call_function(_transpose, (node, 0, 1))
             turned[node].meta = {**node.meta, "val": node.meta["val"].transpose(0, 1)}
     output.args = map_arg(output.args, lambda node: turned.get(node, node))
-    return found
+    return dims
 
 
 def _is_second(node: object) -> int:
@@ -105,11 +105,6 @@ def _is_second(node: object) -> int:
     return int(
         [is_dynamic(size) for size in value.shape] == [False, True, *[False] * (value.dim() - 2)]
     )
-
-
-def is_dynamic(size: object) -> bool:
-    """Return whether a captured size may be any."""
-    return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
 
 def _turn(module: GraphModule, node: Node) -> None:

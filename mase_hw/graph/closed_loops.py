@@ -56,7 +56,6 @@ def close_loop(mg: MaseGraph, loop: UnrolledLoop, number: int) -> list[Node]:
 
 
 def _is_row(given: Sequence[Node], inside: set[Node]) -> bool:
-    """Return whether results of all steps are read from outside, or a state that is read inside."""
     outside = [any(user not in inside for user in node.users) for node in given]
     return any(outside[:-1]) or (outside[-1] and any(user in inside for user in given[-1].users))
 

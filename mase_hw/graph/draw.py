@@ -248,7 +248,6 @@ def _edge_lines(layout: Layout, edge: tuple[str, str]) -> Iterator[str]:
 
 
 def _port(layout: Layout, edge: tuple[str, str]) -> float:
-    """Return where an edge enters its target: side by side, in the order they come from."""
     target = layout.items[edge[1]]
     entering = [route for (_, end), route in layout.routes.items() if end == edge[1]]
     entering.sort(key=lambda route: layout.items[route[-2]].x)

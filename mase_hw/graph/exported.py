@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import warnings
 from collections import defaultdict
@@ -16,16 +15,18 @@ from torch.fx import GraphModule, Node
 from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
-from mase_hw.graph._canonical import AliasError, canonicalize, relax_views
+from mase_hw.graph._canonical import canonicalize, relax_views
+from mase_hw.graph._rewriter import is_dynamic
 from mase_hw.graph._values import check_values
-from mase_hw.graph.batch_dims import BatchDims, is_dynamic, lead_with_batch
+from mase_hw.graph._writes import out_of_place, writes
+from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
 from mase_hw.graph.complex_numbers import split_complex
 from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
 from mase_hw.graph.origin import origin
-from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
+from mase_hw.graph.rebuild import ancestors, get_tensor, rebuild, set_tensor
 from mase_hw.graph.rounded import EXACT, ROUNDINGS, absorb_rounded
 from mase_hw.graph.roundings import spell_roundings
 
@@ -64,7 +65,8 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     given = _given(program, _inputs(module))
     graph.batch_dims = dims
     leads = not dims or all(map(_leads, module.graph.nodes))
-    graph.batched = bool(batched and dynamic) and leads
+    # A state is one sequence.
+    graph.batched = bool(batched and dynamic) and leads and not graph.keeps_state
     if graph.batched:
         inside = None if given is None else dims.inside(given)
         graph.batched = _rows_are_independent(graph, module, dynamic, inside)
@@ -83,20 +85,14 @@ _Canonical = tuple[GraphModule, list[Node], BatchDims]
 def _clean(program: ExportedProgram) -> _Canonical:
     """Return the canonical module of a program, its inputs with a dynamic batch, and where that is.
 
-    Where values are written in place and read by other names, torch functionalises the program,
-    which makes copies of slices; elsewhere its own operators stay as they are.
+    Where one value that is written in place has several names, torch writes all as functions.
     """
-    try:
-        return _canonical(program)
-    except AliasError:
-        with contextlib.suppress(RuntimeError), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return _canonical(program.run_decompositions({}))
-        raise
-
-
-def _canonical(program: ExportedProgram) -> _Canonical:
     module = program.module()
+    out_of_place(module.graph)
+    if any(writes(node) for node in module.graph.nodes):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module = program.run_decompositions({}).module()
     assert isinstance(module, GraphModule)
     split_complex(module)
     dims = lead_with_batch(module)
@@ -146,7 +142,6 @@ def _metadata(node: Node) -> dict[str, object]:
 
 
 def _structured(spec: TreeSpec, leaves: Iterator[object]) -> object:
-    """Return `leaves` in the nesting of the model's outputs: tuples, lists and dicts."""
     if spec.is_leaf():
         return next(leaves)
     members = [_structured(child, leaves) for child in spec.children()]
@@ -187,7 +182,6 @@ def _close(left: Tensor, right: Tensor) -> bool:
 
 
 def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | None:
-    """Return the example inputs of a program in the order of its inputs, None without them."""
     if program.example_inputs is None:
         return None
     args, kwargs = program.example_inputs
@@ -241,16 +235,7 @@ def _counts_rows(result: Any) -> bool:
 
 
 def _is_constant(node: Node) -> bool:
-    """Return whether a result depends on no input."""
-    waiting, above = [node], {node}
-    while waiting:
-        item = waiting.pop()
-        if item.op not in ("get_attr", "call_function"):
-            return False
-        new = set(item.all_input_nodes) - above
-        above |= new
-        waiting += new
-    return True
+    return all(item.op in ("get_attr", "call_function") for item in ancestors(node))
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
@@ -286,7 +271,6 @@ def _is_independent(
 
 
 def _is_row(together: Tensor, alone: Tensor, row: int) -> bool:
-    """Return whether a result is one row of all; scalars (a mean loss) do not count."""
     return together.dim() == 0 or _close(together[row : row + 1], alone)
 
 

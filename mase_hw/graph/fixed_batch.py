@@ -35,26 +35,28 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
         return
     whole = f"all {size} rows of the example inputs are one inference, which hardware computes"
     rows = {node for node in mg.inputs if _is_first(node, size)}
+    notes: list[tuple[Node, str]] = []
     for node in mg.nodes:
         if node.op != "call_function":
             continue
         if rows.isdisjoint(producer for _, producer in stream_operands(node)):
             continue
-        if node.target is _SQUEEZE:
-            yield (
-                node,
-                f"without a dimension it takes a batch of one away, so that {whole} together: name "
-                "the dimension, such as squeeze(1)",
-            )
-        elif not _is_first(node, size):
-            yield (
-                node,
-                f"it moves, cuts or merges dimension 0, of size {size}, so that {whole} together: "
-                "if they are a batch, keep them first and by themselves",
-            )
-        if not _is_first(node, size):
-            return
         rows.add(node)
+        if node.target is _SQUEEZE:
+            text = (
+                f"without a dimension it takes a batch of one away, so that {whole} together: "
+                "name the dimension, such as squeeze(1)"
+            )
+            notes.append((node, text))
+        elif not _is_first(node, size):
+            text = (
+                f"it moves, cuts or merges dimension 0, of size {size}, so that {whole} together: "
+                "if they are a batch, keep them first and by themselves"
+            )
+            notes.append((node, text))
+        if not _is_first(node, size):
+            break
+    # What fixes the rows, before what then merges them.
     for node in mg.nodes:
         if node in rows and _takes_rows(node, size):
             yield (
@@ -70,16 +72,16 @@ def fixed_batch(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
                 "if they are a batch, say x.shape[0]",
             )
             return
+    yield from notes
 
 
 def _takes_rows(node: Node, size: int) -> bool:
-    """Return whether a constant operand has a row for each row of the result."""
-    known = common(node)
+    tensors = common(node)
     streams = {name for name, _ in stream_operands(node)}
-    rank = len(known.results["data_out_0"].shape)
+    rank = len(tensors.results["data_out_0"].shape)
     return any(
         name not in streams and len(spec.shape) == rank and spec.shape[:1] == (size,)
-        for name, spec in known.operands.items()
+        for name, spec in tensors.operands.items()
     )
 
 

@@ -144,7 +144,6 @@ def _number(boundary: Node) -> int:
 
 
 def _layer(states: Sequence[Sequence[Node]], collects: Sequence[Node], number: int) -> set[Node]:
-    """Return the nodes of a layer, counted from 1: those between its two boundaries."""
     ends = {row[number] for row in states}
     stop = {row[number - 1] for row in states}
     nodes, open_ = set[Node](), list(ends)
@@ -205,7 +204,6 @@ def differing(loop: Loop, number: int) -> str:
 
 
 def _unlike(one: TensorSpec, two: TensorSpec | None) -> str:
-    """Return the first difference of two tensors in words."""
     if two is None:
         return "differ: one is missing"
     for field in ("shape", "dtype", "format", "parallelism"):

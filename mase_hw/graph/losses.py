@@ -14,6 +14,7 @@ from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
+from mase_hw.graph.rebuild import ancestors
 
 # A result that its model calls so, by itself or in a table of losses.
 _NAME = re.compile(r"(^|.*[._])loss(es)?(\..*)?")
@@ -57,25 +58,11 @@ def loss_results(mg: MaseGraph) -> set[Node]:
     others = {leaf for _, leaf in results} - numbers - called
     known = frozenset[Node]().union(*(reads[item] for item in others))
     labelled = {leaf for _, leaf in results if not reads[leaf] <= known}
-    compared = {leaf for leaf in numbers & labelled if _is_computed_of(leaf, others)}
+    compared = {leaf for leaf in numbers & labelled if others & {*ancestors(leaf)} - {leaf}}
     return (numbers if mg.batched else compared) | (called & labelled)
 
 
-def _is_computed_of(node: Node, others: set[Node]) -> bool:
-    """Return whether a node depends on one of others."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        for item in waiting.pop().all_input_nodes:
-            if item in others:
-                return True
-            if item not in seen:
-                seen.add(item)
-                waiting.append(item)
-    return False
-
-
 def _inputs_read(mg: MaseGraph) -> Mapping[Node, frozenset[Node]]:
-    """Return the inputs that each node depends on."""
     found: dict[Node, frozenset[Node]] = {}
     for node in mg.nodes:
         own = [node] if node.op == "placeholder" else []

@@ -109,7 +109,6 @@ def _precedence(node: Node) -> int:
 
 
 def _containers(calls: dict[Node, ModuleCall]) -> set[str]:
-    """Return the paths of modules that have submodules with calls of their own."""
     found = {""}
     for call in calls.values():
         parts = call.path.split(".")

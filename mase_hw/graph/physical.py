@@ -114,7 +114,6 @@ def _close(mg: MaseGraph, loop: Loop) -> None:
 
 
 def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
-    """Return the cells of what becomes hardware, by node."""
     found: dict[str, Netlist] = {}
     hidden = {node for loop in loops for node in loop.others}
     for loop in loops:
@@ -137,12 +136,10 @@ def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
 
 
 def _passed(port: Port, count: int) -> Netlist:
-    """Return a wire for all layers."""
     return Netlist.wire({"data_in_0": replace(port, beats=port.beats * count)})
 
 
 def _shared(mg: MaseGraph, nodes: Sequence[Node]) -> Netlist:
-    """Return the cells that do for each of several nodes in turn what its own would."""
     calls = [mg.call(node) for node in nodes]
     same = {
         name
@@ -156,7 +153,6 @@ def _shared(mg: MaseGraph, nodes: Sequence[Node]) -> Netlist:
 
 
 def _entry(port: Port, count: int) -> Netlist:
-    """Return what sends activations into the layer: new ones, then those that come back."""
     back = Port(port.fields, port.beats * (count - 1))
     net = NetlistBuilder({"data_in_0": port, FEEDBACK: back})
     # All activations may wait: none enters the next layer before the last one entered this one.
@@ -167,7 +163,6 @@ def _entry(port: Port, count: int) -> Netlist:
 
 
 def _end(cell: LoopExit) -> Netlist:
-    """Return what sends activations back, and on."""
     net = NetlistBuilder({"data_in_0": Port(cell.port.fields, cell.beats * cell.rounds)})
     out = net.add(cell, data_in=net.input("data_in_0"))
     return net.netlist(data_out_0=out, **{FEEDBACK: Wire(out.cell, FEEDBACK)})

@@ -62,7 +62,6 @@ class GraphRun:
         return self._structured(self._outputs, values)
 
     def _structured(self, outputs: object, values: dict[Node, Tensor]) -> object:
-        """Return a structure of nodes with their results, in plain tuples, lists and dicts."""
         if isinstance(outputs, Node):
             return self._look_up(outputs, values)
         if isinstance(outputs, Mapping):
@@ -102,7 +101,6 @@ class GraphRun:
     def _rounded(
         self, node: Node, name: str, number_format: Format | None, values: Tensor
     ) -> Tensor:
-        """Return a constant operand or the result of a node in its format."""
         if number_format is None or (self._only is not None and node.name not in self._only):
             return values
         used = number_format if self._training else number_format.at_inference()
@@ -148,7 +146,6 @@ class GraphRun:
         values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
     ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
-        """Return arguments, streams in their formats, and constants as they are prepared."""
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
@@ -175,7 +172,6 @@ class GraphRun:
         return arguments, streams, prepared.prepare(constants, arguments)
 
     def _call(self, node: Node, values: Mapping[Node, Tensor]) -> Tensor:
-        """Return the result of a node that rounds nothing, as torch computes it."""
         args, kwargs = torch.fx.map_arg(
             (node.args, node.kwargs), lambda item: self._look_up(item, values)
         )
@@ -190,7 +186,6 @@ class GraphRun:
         return target(*args, **kwargs)
 
     def _modes(self, node: Node) -> dict[str, bool]:
-        """Return the arguments that are other than captured because the graph is trained."""
         schema = getattr(node.target, "_schema", None)
         if not self._training or schema is None:
             return {}
@@ -222,6 +217,5 @@ def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:
 
 
 def _specs(node: Node) -> dict[str, TensorSpec]:
-    """Return operands and results by name; none where no pass has described the node."""
     known = metadata(node).common
     return {} if known is None else {**known.operands, **known.results}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -12,6 +12,16 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from mase_hw._kinds import Argument, Table
+
+
+def ancestors(node: Node) -> Iterator[Node]:
+    """Yield a node and all that it is computed of, the nearest first."""
+    seen, waiting = {node}, [node]
+    for item in waiting:
+        yield item
+        fresh = [operand for operand in item.all_input_nodes if operand not in seen]
+        seen.update(fresh)
+        waiting += fresh
 
 
 def append_node(

@@ -129,7 +129,6 @@ class _Once:
 
 
 def _packed(codes: Tensor) -> Tensor:
-    """Return codes in the least bytes that hold them."""
     low, high = (int(bound) for bound in torch.aminmax(codes)) if codes.numel() else (0, 0)
     for dtype in (torch.int8, torch.int16, torch.int32):
         held = torch.iinfo(dtype)

@@ -89,7 +89,6 @@ def absorb_rounded(module: GraphModule) -> None:
 
 
 def _constant_values(module: GraphModule) -> dict[Node, Argument]:
-    """Return what depends on constants alone."""
     interpreter, values = Interpreter(module), dict[Node, Argument]()
     with torch.no_grad():
         for node in module.graph.nodes:

@@ -60,7 +60,6 @@ def _rounded(module: GraphModule, node: Node, values: Node, levels: Levels) -> N
 
 
 def _levels(module: GraphModule, node: Node, axis: str | None = None) -> Levels:
-    """Return the levels that a node's arguments say."""
     given = aten_arguments(node)
     names = {
         key.replace("scales", "scale").replace("zero_points", "zero_point"): key for key in given

@@ -83,7 +83,6 @@ def to_bytes(mg: CapturedGraph) -> bytes:
 
 
 def _content(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """Return the tensors of that file, and what stands before them."""
     tensors, entries = _state(mg)
     stored = {f"state/{name}": value for name, value in tensors.items()}
     examples = [value.detach().cpu().contiguous() for value in mg.example_inputs]
@@ -169,7 +168,6 @@ def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[.
 
 
 def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
-    """Return where the batch is, for as many inputs and results as there are."""
     if entry is None:
         return FIRST
     inputs, results = ([int(dim) for dim in entry[name]] for name in ("inputs", "results"))
@@ -181,7 +179,6 @@ def _batch_dims(entry: Table | None, graph: Graph) -> BatchDims:
 
 
 def _lengths(entry: Table | None) -> Lengths:
-    """Return which sequences may be shorter."""
     if entry is None:
         return ONE_LENGTH
     results = entry["results"]
@@ -193,7 +190,6 @@ def _lengths(entry: Table | None) -> Lengths:
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
-    """Return an example input, zeros where the file has none."""
     kind = decode_argument({"dtype": dtype}, {})
     if stored is not None:
         return stored
@@ -216,7 +212,6 @@ def _node_entry(node: Node) -> Record:
 
 
 def _state(mg: CapturedGraph) -> tuple[dict[str, Tensor], dict[str, object]]:
-    """Return the stored tensors, and what every parameter and buffer is made of."""
     first: dict[int, str] = {}
     stored: dict[str, Tensor] = {}
     entries: dict[str, object] = {}

@@ -45,7 +45,6 @@ class _Visitor(Interpreter):
         return value
 
     def _step(self, node: Node, operator: Operator, state: Stateful) -> Tensor:
-        """Return the result of an operator that keeps a state, which it changes."""
         arguments, operands = aten_arguments(node), dict[str, Tensor]()
         for name, item in tensor_arguments(node, operator.operand_names):
             assert isinstance(item, Node)

@@ -95,7 +95,6 @@ def naming_units() -> Iterator[None]:
 
 @cache
 def _unit_files() -> frozenset[Path]:
-    """Return the files of operators, cells and formats that other packages add."""
     units = (*map(type, operators().values()), *cells(), *formats().values())
     files = (getattr(sys.modules[unit.__module__], "__file__", None) for unit in units)
     return frozenset(Path(file).resolve() for file in files if file is not None)

@@ -106,7 +106,6 @@ def _entry(node: Node) -> Entry:
 
 
 def _entries(state: Tensor) -> list[Entry]:
-    """Return the nodes of a state."""
     if state.dtype != torch.uint8:
         raise TypeError(f"it is {state.dtype}, not bytes")
     found: list[Entry] = json.loads(state.cpu().numpy().tobytes())
@@ -171,7 +170,6 @@ def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
 
 
 def _formats(known: MaseMetadata) -> dict[str, Format]:
-    """Return the formats of tensors by name, those that passes gave before declared ones."""
     found = dict(known.declared)
     if known.common is not None:
         specs = {**known.common.operands, **known.common.results}
@@ -217,7 +215,6 @@ def _other_kind(own: Format | None, given: Format | None, whole: bool, fitted: s
 
 
 def _graph(mg: CapturedGraph, given: list[Entry]) -> Graph:
-    """Return a graph of the nodes of `mg`, with the formats and the casts of a state."""
     own = {node.name: node for node in mg.nodes}
     graph, nodes = Graph(), dict[str, Node]()
     for entry in given:
@@ -236,7 +233,6 @@ def _graph(mg: CapturedGraph, given: list[Entry]) -> Graph:
 
 
 def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
-    """Return the metadata of a node with the formats and ranges of a state."""
     common = own.common
     if common is not None and given.common is not None:
         operands, results = (

@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,7 @@ from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph._drawn import shared_windows
+from mase_hw.graph._fixed_rows import FixedRows
 from mase_hw.graph._given import arguments
 from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
 from mase_hw.graph._randomness import drawing
@@ -137,7 +139,6 @@ def _captured(
 def _lengths(
     graph: MaseGraph, model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Lengths:
-    """Return which sequences may be shorter."""
     names = [str(node.target) for node in graph.inputs]
     inputs = dict(zip(names, graph.example_inputs, strict=True))
     places = {id(value): name for name, value in inputs.items()}
@@ -209,12 +210,21 @@ def _dynamic(
     name: str,
     batched: bool | None,
 ) -> MaseGraph | None:
-    """Return the graph with a dynamic batch, or None where the model does not allow one."""
     leaves, structure = tree_flatten((args, kwargs))
     reason = "no input has a batch dimension: two dimensions at least"
-    for dims in _guesses(model, leaves, structure):
+    rows = FixedRows(model, batch_size(leaves) or 0)
+
+    def attempts() -> Iterator[Dims]:
+        tried = []
+        for dims in _guesses(model, leaves, structure):
+            tried.append(dims)
+            yield dims
+        rows.replaces = rows.seen
+        yield from tried if rows.seen else ()
+
+    for dims in attempts():
         try:
-            graph = _with_batch(model, leaves, structure, dims, name)
+            graph = _with_batch(model, leaves, structure, dims, name, rows)
         except (CaptureError, UnitError) as error:
             # A fault of an operator that is no matter of the batch shows at its fixed size, too.
             reason = str(error)
@@ -244,16 +254,20 @@ def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Ite
 
 
 def _with_batch(
-    model: nn.Module, leaves: list[Tensor], structure: TreeSpec, dims: Dims, name: str
+    model: nn.Module,
+    leaves: list[Tensor],
+    structure: TreeSpec,
+    dims: Dims,
+    name: str,
+    rows: FixedRows,
 ) -> MaseGraph:
-    """Return the graph whose batch, in some dimensions of its inputs, may have any size."""
     widened = [_widen(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
     shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf, dim in zip(widened, dims, strict=True):
         if dim is not None:
             shapes[leaf] = {dim: Dim.AUTO}
     args, kwargs = tree_unflatten(widened, structure)
-    return from_exported(_export(model, args, kwargs, shapes), name, batched=True)
+    return from_exported(_export(model, args, kwargs, shapes, rows), name, batched=True)
 
 
 def _widen(leaf: Tensor, dim: int | None) -> Tensor:
@@ -265,10 +279,14 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any
+    model: nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Record,
+    shapes: Any,
+    rows: FixedRows | None = None,
 ) -> ExportedProgram:
     try:
-        exportable = (_exportable(model, args, kwargs), _unguarded(model))
+        exportable = (_exportable(model, kwargs, rows), _unguarded(model))
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
         calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
@@ -283,39 +301,29 @@ def _export(
 
 
 @contextlib.contextmanager
-def _exportable(
-    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]
-) -> Iterator[None]:
+def _exportable(model: nn.Module, kwargs: Record, rows: FixedRows | None) -> Iterator[None]:
     """Show torch.export a `forward` whose arguments have names and whose results it knows."""
-    forward, own = model.forward, model.__dict__.get("forward")
+    forward = model.forward
 
     @functools.wraps(forward)
     def known(*args: object, **kwargs: object) -> Any:
-        return plain(forward(*args, **kwargs))
+        with contextlib.nullcontext() if rows is None else rows.reading((args, kwargs)):
+            return plain(forward(*args, **kwargs))
 
     known.__signature__ = _named(inspect.signature(forward), kwargs)  # type: ignore[attr-defined]
-    model.__dict__["forward"] = known
-    try:
+    with patch.dict(model.__dict__, {"forward": known}):
         yield
-    finally:
-        if own is None:
-            del model.__dict__["forward"]
-        else:
-            model.__dict__["forward"] = own
 
 
 @contextlib.contextmanager
 def _unguarded(model: nn.Module) -> Iterator[None]:
     """Let modules that torch.export made take another batch than the one of their capture."""
-    guards = [module._guards_fn for module in model.modules() if hasattr(module, "_guards_fn")]
-    originals = [item.__dict__.get("forward") for item in guards]
-    for item in guards:
-        item.__dict__["forward"] = lambda *args: None
-    try:
+    with contextlib.ExitStack() as stack:
+        for module in model.modules():
+            if hasattr(module, "_guards_fn"):
+                nothing = {"forward": lambda *args: None}
+                stack.enter_context(patch.dict(module._guards_fn.__dict__, nothing))
         yield
-    finally:
-        for item, original in zip(guards, originals, strict=True):
-            item.__dict__["forward"] = original
 
 
 def _named(signature: inspect.Signature, kwargs: Mapping[str, object]) -> inspect.Signature:

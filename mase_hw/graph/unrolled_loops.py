@@ -137,7 +137,6 @@ class _Listing:
         yield from stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
 
     def _kind(self, node: Node, named: set[Node]) -> Argument:
-        """Return what is equal for nodes that do alike at their places."""
         place, operator = self._place[node], operator_for(node.target)
         if operator is None or isinstance(operator, Stateful) or is_boundary(node):
             return place
@@ -154,7 +153,6 @@ class _Listing:
         return str(node.target), specs.operands, specs.results, dict(specs.options)
 
     def _name(self, item: Node) -> object:
-        """Return what is equal for what may stand at a place of alike nodes."""
         if item.op == "get_attr":
             value = self._mg.constant(item)
             return "constant", tuple(value.shape), str(value.dtype)
@@ -217,7 +215,6 @@ class _Listing:
         return _others(one) == _others(other)
 
     def _is_shared(self, given: Sequence[Node], steps: Sequence[Sequence[Node]]) -> bool:
-        """Return whether all steps read the same stream from before the loop."""
         parts = {self._parts.get(item) for item in given}
         if len(parts) > 1 or (None in parts and len(set(given)) > 1) or given[0].op == "get_attr":
             return False
@@ -280,7 +277,6 @@ class _Listing:
 
 
 def _is_row(node: Node) -> bool:
-    """Return whether several of a result may follow each other along dimension 1."""
     shape = common(node).results["data_out_0"].shape
     return len(shape) > 1 and shape[0] == 1
 
@@ -296,12 +292,10 @@ def _listed(node: Node) -> Argument:
 
 
 def _others(node: Node) -> str:
-    """Return the arguments that are no nodes."""
     return repr(map_arg(_listed(node), lambda item: "node"))
 
 
 def _given(node: Node) -> list[Node]:
-    """Return the nodes among the arguments, one that is given twice twice."""
     found: list[Node] = []
 
     def note(item: Node) -> Node:

@@ -164,7 +164,7 @@ def _queued(values: Tensor, depth: int) -> Tensor:
 
 
 def _rows_like(values: Tensor, like: Tensor) -> Tensor:
-    return values.repeat(len(like), *[1] * (values.dim() - 1))
+    return values.repeat(like.shape[0], *[1] * (values.dim() - 1))
 
 
 _LIBRARY.define("rows_like(Tensor self, Tensor like) -> Tensor")  # type: ignore[no-untyped-call]

@@ -28,9 +28,9 @@ class Stateful(Interface):
             data_in_0: the first operand of one inference.
         """
 
-    @abstractmethod
     def places(self, call: Call) -> dict[str, int]:
         """Return, by operand that says a place of the state, how many places there are.
 
         A number beyond the last place is refused where a simulation is given it.
         """
+        return {}

@@ -360,8 +360,8 @@ def several(kept, x, position):
     [
         (twice, "a step writes one place"),
         (before, "write first, then read"),
-        (before_the_copy, "allowed is state that does not change, and a cache"),
-        (added, "allowed is state that does not change, and a cache"),
+        (before_the_copy, "write first, then read"),
+        (added, r"take the state as an input and return the next one"),
         (several, "writes 2 places at a time"),
     ],
 )

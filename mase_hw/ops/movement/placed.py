@@ -24,7 +24,7 @@ from mase_hw.ops.movement._indices import picked
 def _placed(values: Tensor, others: Tensor, places: Tensor) -> Tensor:
     """Return the elements of every row; one row of either tensor is that of all rows."""
     parts = [values.flatten(1), others.flatten(1)]
-    rows = max(map(len, parts))
+    rows = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)
     parts = [part.expand(rows, -1) for part in (*parts, torch.zeros_like(parts[0][:, :1]))]
     found = torch.cat(parts, 1)[:, places]
     return found.squeeze(-1) if places.shape[-1] == 1 else found.sum(-1, dtype=found.dtype)

@@ -141,13 +141,11 @@ def _store_constants(mg: MaseGraph, node: Node) -> None:
 
 
 def _last_read(node: Node) -> int:
-    """Return the last of several results that is read."""
     indices = [user.args[1] for user in node.users if user.target is operator.getitem]
     return max((index for index in indices if isinstance(index, int)), default=0)
 
 
 def _proxies(mg: MaseGraph, inputs: Mapping[str, Node | float]) -> dict[str, object]:
-    """Return what records calls on each tensor; a Python number is itself."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     return {
         name: Proxy(value, tracer) if isinstance(value, Node) else value

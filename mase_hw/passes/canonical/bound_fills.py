@@ -201,7 +201,6 @@ class _Search:
                     self._shown.add(node)
 
     def _is_compared(self, node: Node) -> bool:
-        """Return whether a constant as large that is no fill stands behind a node."""
         fills = {fill.node for fill in self._candidates if fill.node in self._shown}
         return any(item not in fills and _fills_of(self._mg, item) for item in _behind(node))
 
@@ -219,7 +218,6 @@ def _behind(node: Node) -> Iterator[Node]:
 
 
 def _equal(exact: Argument, found: Argument) -> bool:
-    """Return whether two outputs are equal but for what rounding of floats makes."""
     if not isinstance(exact, Tensor) or not exact.is_floating_point():
         return exact is found or (isinstance(exact, Tensor) and torch.equal(exact, found))
     finite = exact.isfinite()

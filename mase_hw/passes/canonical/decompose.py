@@ -100,7 +100,6 @@ def _weighs(mg: MaseGraph, node: Node) -> bool:
 
 
 def _is_matrix(mg: MaseGraph, item: Node) -> bool:
-    """Return whether a value is a matrix of weights, or one that is turned over."""
     while item.op == "call_function" and len(item.all_input_nodes) == 1:
         (item,) = item.all_input_nodes
     constant = mg.constant(item) if item.op == "get_attr" else None
@@ -118,6 +117,5 @@ def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
 
 
 def _rewritten(node: Node) -> Rewritten | None:
-    """Return the operator of a node that may be written with others."""
     found = operator_for(node.target) if node.op == "call_function" else None
     return found if isinstance(found, Rewritten) else None

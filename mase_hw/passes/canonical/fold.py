@@ -200,7 +200,6 @@ def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bo
 
 
 def _choices(value: object, kind: type) -> list[object]:
-    """Return the values of a key: one, or those that a space names."""
     if isinstance(value, Mapping):
         return [item for inner in value.values() for item in _choices(inner, kind)]
     if isinstance(value, list | tuple):

@@ -13,6 +13,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.metadata import common, location
+from mase_hw.graph.rebuild import ancestors
 from mase_hw.ops import Stateful, looked_up, operator_for
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite_from
@@ -130,7 +131,6 @@ class _Values:
 
 
 def _positions(mg: MaseGraph) -> dict[Node, int]:
-    """Return the inputs that say a place of a state, and how many there are."""
     found: dict[Node, int] = {}
     for node in mg.nodes:
         for given, number in _places(mg, node):
@@ -145,7 +145,6 @@ def _positions(mg: MaseGraph) -> dict[Node, int]:
 
 
 def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
-    """Return what says a place of a node's state, and how many places there are."""
     operator = operator_for(node.target) if node.op == "call_function" else None
     if not isinstance(operator, Stateful):
         return []
@@ -156,13 +155,8 @@ def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
 
 def _source(node: Node) -> Node | None:
     """Return the one input that a node is computed of; None for none, or several."""
-    found, waiting = set[Node](), [node]
-    while waiting:
-        item = waiting.pop()
-        if item.op == "placeholder":
-            found.add(item)
-        waiting += item.all_input_nodes
-    return found.pop() if len(found) == 1 else None
+    inputs = [item for item in ancestors(node) if item.op == "placeholder"]
+    return inputs[0] if len(inputs) == 1 else None
 
 
 def _read_positions(mg: MaseGraph, known: _Values) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.fx import Interpreter, Node
 
 from mase_hw._aten import aten
@@ -11,6 +13,7 @@ from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
+from mase_hw.graph.rebuild import ancestors
 from mase_hw.ops import (
     EXCLUDED,
     Mask,
@@ -51,6 +54,7 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
     """
     mg = mg.copy()
     masks = _Masks(mg)
+    opened = [node for node in mg.nodes if _open(mg, node, masks)]
     raised = [
         node.name
         for node in list(mg.nodes)
@@ -58,11 +62,30 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
         and isinstance(operator := operator_for(node.target), Masked)
         and _raise(mg, node, operator, masks)
     ]
-    if not raised:
+    if not raised and not opened:
         return mg, {"raised": raised}
     mg.fx_graph.eliminate_dead_code()
     mg.recompile()
     return add_common_metadata_analysis_pass(mg, {})[0], {"raised": raised}
+
+
+def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
+    """Read scores themselves, where the mask that is put on them hides nothing."""
+    given = list(aten_arguments(node).values()) if node.op == "call_function" else []
+    for masking in maskings(node.target, given):
+        scores, mask = masking.scores, masking.mask
+        if not isinstance(scores, Node) or not isinstance(mask, Node) or mask.op != "get_attr":
+            continue
+        trained = isinstance(mg.constant(mask), nn.Parameter)
+        alike = common(scores).results.items() == common(node).results.items()
+        if (
+            alike
+            and not trained
+            and masks.of(mask, negated=masking.negated) == Mask(None, None, None)
+        ):
+            node.replace_all_uses_with(scores)
+            return True
+    return False
 
 
 def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
@@ -103,7 +126,6 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
 
 
 def _rows(mask: Mask, rank: int) -> int:
-    """Return how many masks there are for the rows of one inference."""
     parts = [item for item in (mask.seen, mask.bias) if item is not None and item.dim() == rank]
     return max((len(item) for item in parts), default=1)
 
@@ -137,7 +159,6 @@ class _Masks:
         return None
 
     def _put_on(self, masking: Masking) -> Mask | None:
-        """Return the mask that is put on scores; None for what is none."""
         nodes = (masking.scores, masking.mask)
         if any(not isinstance(item, Node) for item in nodes) or masking.scores.op == "get_attr":
             return None
@@ -178,7 +199,6 @@ class _Masks:
         return self._same_for_all(node, inside, negated)
 
     def _same_for_all(self, node: Node, inside: set[Node], negated: bool) -> Mask | None:
-        """Return the parts of a mask of constants that are repeated for every inference."""
         order = [item for item in self._mg.nodes if item in inside]
         try:
             value = _evaluated(self._mg, order, {}, node)
@@ -233,15 +253,9 @@ class _Masks:
 
 def _ancestors(node: Node) -> set[Node] | None:
     """Return what a node is computed of, itself too; None where that is no mask."""
-    found, waiting = {node}, [node]
-    while waiting:
-        for item in waiting.pop().all_input_nodes:
-            if item not in found:
-                found.add(item)
-                waiting.append(item)
-        if len(found) > _LARGEST:
-            return None
-    return found if any(item.op == "placeholder" for item in found) else None
+    nodes = set(islice(ancestors(node), _LARGEST + 1))
+    is_mask = len(nodes) <= _LARGEST and any(item.op == "placeholder" for item in nodes)
+    return nodes if is_mask else None
 
 
 def _probes(keys: int) -> Tensor:
@@ -254,7 +268,6 @@ def _probes(keys: int) -> Tensor:
 def _evaluated(
     mg: MaseGraph, order: list[Node], known: dict[Node, Argument], result: Node
 ) -> Tensor:
-    """Return a result, of known values or else of one inference, whose inputs are not known."""
     interpreter = Interpreter(mg.model)
     values = dict(known)
     with torch.no_grad():

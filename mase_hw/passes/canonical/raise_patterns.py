@@ -17,6 +17,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.rebuild import ancestors
 from mase_hw.graph.source import location_of_error
 from mase_hw.ops import ANY_NUMBER, Commutative, Operator, Recognized, operator_for, operators
 from mase_hw.passes._insert import unique_name
@@ -97,7 +98,6 @@ def _raise(mg: MaseGraph, composition: _Composition) -> list[str]:
 
 @cache
 def _compositions() -> tuple[_Composition, ...]:
-    """Return the compositions of all operators, the largest first."""
     chosen = list(operators().values())
     try:
         found = _captured(chosen)
@@ -108,7 +108,6 @@ def _compositions() -> tuple[_Composition, ...]:
 
 
 def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
-    """Return the compositions of some operators, from one graph: faster than a graph for each."""
     owners: list[tuple[Operator, Table]] = []
 
     def compute(x: Tensor) -> list[Tensor]:
@@ -144,14 +143,7 @@ def _captured_alone(operator: Operator) -> list[_Composition]:
 
 
 def _calls(root: Node) -> set[Node]:
-    found: set[Node] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        if node.op == "call_function" and node not in found:
-            found.add(node)
-            waiting += node.all_input_nodes
-    return found
+    return {node for node in ancestors(root) if node.op == "call_function"}
 
 
 def _matches(pattern: Argument, value: Argument, known: _Match) -> Iterator[_Match]:
@@ -203,7 +195,6 @@ def _equal(pattern: Argument, value: Argument) -> bool:
 
 
 def _is_closed(nodes: Sequence[Node], root: Node) -> bool:
-    """Return true when nothing else reads what is computed inside."""
     return all(user in nodes for node in nodes if node is not root for user in node.users)
 
 
@@ -233,7 +224,6 @@ def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: No
 
 
 def _stem(mg: MaseGraph, operator: Operator, path: str, matched: Sequence[Node]) -> str:
-    """Return the module's name when the pattern is all it does, else with the operator's name."""
     module = path.replace(".", "_")
     alone = {node for node in mg.nodes if metadata(node).module_path == path} <= set(matched)
     if alone and module.isidentifier():

@@ -161,6 +161,8 @@ def _float_quant(
     # The largest number is given: codes of infinity or NaN behind it are not reached.
     node.get("has_inf")
     node.get("has_nan")
+    if not node.get("has_subnormal", 1):
+        raise node.refuse("floats without subnormal numbers have no hardware")
     unit = _number(node, scale, "scale", 1.0)
     if not unit > 0 or math.frexp(unit)[0] != POWER:
         raise node.refuse(
