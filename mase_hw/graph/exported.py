@@ -88,16 +88,18 @@ def _clean(program: ExportedProgram) -> _Canonical:
     Where one value that is written in place has several names, torch writes all as functions.
     """
     module = program.module()
+    assert isinstance(module, GraphModule)
+    spell_roundings(module)
     out_of_place(module.graph)
     if any(writes(node) for node in module.graph.nodes):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             module = program.run_decompositions({}).module()
-    assert isinstance(module, GraphModule)
+        assert isinstance(module, GraphModule)
+        spell_roundings(module)
     split_complex(module)
     dims = lead_with_batch(module)
     dynamic = [node for node in _inputs(module) if _has_dynamic_batch(node)]
-    spell_roundings(module)
     canonicalize(module)
     absorb(module)
     absorb_rounded(module)

@@ -1,8 +1,8 @@
 """Single mutations of the Python sources: does a test see each?
 
 `python -m tests.bench.mutate [--count 60] [--seed 0] [--seconds 240] [--folder deploy/driver]`
-in the checkout's root. A mutation is an operator, a comparison, a condition, a constant, a statement
-that is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
+in the checkout's root. A mutation is an operator, a comparison, a condition, a constant, or what
+is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
 messages, types and what runs before tests is left alone. Each runs, in a copy of the tree with a
 cache of its own, the tests that name its module or a class of it, then the others of its folder,
 until one fails. What became of each is printed at once:
