@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mase_hw.precision import fit_formats
     from mase_hw.search import search
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _VERBS = {
     "MaseError": "mase_hw.errors",
