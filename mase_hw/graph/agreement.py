@@ -270,7 +270,8 @@ class _Channels:
 
     def _varying(self) -> Tensor:
         first, second = self.powers[:2]
-        return (second - first.square() / self.count.clamp(min=1.0)).clamp(min=0.0)
+        varying: Tensor = second - first.square() / self.count.clamp(min=1.0)
+        return varying.clamp(min=0.0)
 
     def _varies(self, varying: Tensor) -> Tensor:
         assert self.exact is not None

@@ -184,7 +184,7 @@ def _lp_pool(node: NodeCall, x: Value) -> Tensor:
     powers = F.pad(values.abs() ** order, listed)
     pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
     pooled: Tensor = pool(powers, kernel, strides)
-    return (pooled * math.prod(kernel)) ** (1 / order)
+    return torch.pow(pooled * math.prod(kernel), 1 / order)
 
 
 def _determinant(node: NodeCall, x: Value) -> Tensor:
