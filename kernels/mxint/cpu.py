@@ -115,8 +115,8 @@ def _call(
 @cache
 def _kernel(name: str, tensors: int, sizes: int) -> Any:
     function = _library()[f"mase_mxint8_{name}"]
-    integers = [ctypes.c_int64] * sizes + [ctypes.c_int] * 2
-    function.argtypes = [ctypes.c_void_p] * tensors + integers
+    integers = [*[ctypes.c_int64] * sizes, *[ctypes.c_int] * 2]
+    function.argtypes = [*[ctypes.c_void_p] * tensors, *integers]
     return function
 
 

@@ -131,10 +131,10 @@ def _cpu_linear(rounds: int) -> Iterator[Row]:
                 found, expected = calls[str(dtype)]().double(), values.double() @ exact.T
                 torch.testing.assert_close(found, expected, rtol=error, atol=10 * error)
             times = interleaved(calls, rounds)
-            for dtype in (name for name in calls if name != "torch"):
-                what = f"CPU linear, {batch} x {CPU_LAYER[1]} x {CPU_LAYER[0]}, {dtype}, 1 thread"
+            for name in (item for item in calls if item != "torch"):
+                what = f"CPU linear, {batch} x {CPU_LAYER[1]} x {CPU_LAYER[0]}, {name}, 1 thread"
                 against = f"{what}, against torch's INT8"
-                yield _ratio_row(against, times["torch"], times[dtype], bar)
+                yield _ratio_row(against, times["torch"], times[name], bar)
 
 
 def _gpu_rows(rounds: int) -> Iterator[Row]:

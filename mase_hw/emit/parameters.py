@@ -36,7 +36,7 @@ def tensor_parameters(mg: MaseGraph, design: Design) -> dict[str, int]:
             continue
         call = mg.call(node)
         for operand, tensor in {**call.operands, **call.results}.items():
-            streamed = constants.get((node.name, operand), tensor)
+            streamed = constants.get((node.name, operand)) or tensor
             tensor = replace(tensor, parallelism=streamed.parallelism)
             values |= _of_tensor(f"{node.name}_{operand.upper()}", tensor)
     return values

@@ -270,12 +270,14 @@ class _Channels:
 
     def _varying(self) -> Tensor:
         first, second = self.powers[:2]
-        return (second - first.square() / self.count.clamp(min=1.0)).clamp(min=0.0)
+        varying: Tensor = second - first.square() / self.count.clamp(min=1.0)
+        return varying.clamp(min=0.0)
 
     def _varies(self, varying: Tensor) -> Tensor:
         assert self.exact is not None
         least = (_UNVARYING * self.exact.largest.double()).square()
-        return (varying > 0.0) & (varying > self.count * least)
+        varies: Tensor = (varying > 0.0) & (varying > self.count * least)
+        return varies
 
     def _rare(self, varying: Tensor) -> Tensor:
         """Channels whose effective elements, `(sum d^2)^2 / sum d^4`, are very few of many."""
@@ -283,7 +285,8 @@ class _Channels:
         mean = first / self.count.clamp(min=1.0)
         central = fourth - 4 * mean * third + 6 * mean.square() * second - 3 * first * mean**3
         effective = varying.square() / central.clamp(min=1e-300)
-        return effective < (RARE_SHARE * self.count).clamp(max=RARE)
+        rare: Tensor = effective < (RARE_SHARE * self.count).clamp(max=RARE)
+        return rare
 
     def fewer(self, one_scale: bool) -> str:
         """Text of the channels with one value or two where the float model has more."""

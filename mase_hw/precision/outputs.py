@@ -107,7 +107,7 @@ def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
     name = next((name for name, node in named if node is target.node), None)
     if name is None or name not in result.noise:
         return 0.0
-    sure = 10.0 ** (-result.assured(name) / 10.0)
+    sure: float = 10.0 ** (-result.assured(name) / 10.0)
     count, noise = result.noise[name]
     used = target.channels > 0
     if len(used) != len(noise) or bool(used.all()):

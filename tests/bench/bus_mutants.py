@@ -141,7 +141,8 @@ def _images(project: Path, folder: Path) -> dict[str, str]:
     """Return the environment of the tests that load weights."""
     from tests.deploy.test_weights import loads
 
-    return loads("perceptron", project, folder)
+    environment: dict[str, str] = loads("perceptron", project, folder)
+    return environment
 
 
 def choose(items: Sequence[Mutation], count: int, seed: int) -> list[Mutation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.bench.base import Row, timed
 
@@ -66,8 +66,9 @@ def _cases() -> Mapping[str, Callable[[], Case]]:
     def offset() -> nn.Module:
         model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 2))
         with torch.no_grad():
-            model[2].bias += 100.0
-            model[2].weight[0] *= 30.0
+            last: Any = model[2]
+            last.bias += 100.0
+            last.weight[0] *= 30.0
         return model
 
     def layers(*sizes: int, act: type[nn.Module] = nn.ReLU) -> nn.Module:

@@ -25,7 +25,7 @@ def _attention(
         if not heads or not shared:
             raise node.refuse("operands of three dimensions need q_num_heads and kv_num_heads")
         queries, keys, values = (
-            item.unflatten(2, (count, -1)).transpose(1, 2)
+            _heads(item, count)
             for item, count in ((queries, heads), (keys, shared), (values, shared))
         )
     past = 0
@@ -53,6 +53,11 @@ def _attention(
     if merged:
         found = found.transpose(1, 2).flatten(2)
     return (found, *present, shown)[: node.results]
+
+
+def _heads(values: Tensor, count: int) -> Tensor:
+    """`[batch, rows, heads * size]` as `[batch, heads, rows, size]`."""
+    return values.reshape(*values.shape[:2], count, -1).transpose(1, 2)
 
 
 def _bias(
@@ -92,7 +97,7 @@ def _rotary(
     values = node.tensor(x)
     merged = values.dim() == 3
     if merged:
-        values = values.unflatten(2, (node.get("num_heads"), -1)).transpose(1, 2)
+        values = _heads(values, node.get("num_heads"))
     tables = [node.tensor(item) for item in (cosines, sines)]
     if positions is not None:
         tables = [item[node.tensor(positions)] for item in tables]

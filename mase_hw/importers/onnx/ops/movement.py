@@ -109,9 +109,8 @@ def _unsqueeze_sizes(node: NodeCall, x: Any, axes: Value = None) -> Any:
 
 def _concat(node: NodeCall, *values: Value) -> Any:
     axis = node.get("axis")
-    if all(isinstance(item, Constant) for item in values) and any(
-        item.tensor is None for item in values
-    ):
+    constants = [item for item in values if isinstance(item, Constant)]
+    if len(constants) == len(values) and any(item.tensor is None for item in constants):
         # Sizes, among which a file may hold numbers of its own.
         parts = [node.array(item, "operand") for item in values]
         return Constant(np.concatenate(parts, axis))

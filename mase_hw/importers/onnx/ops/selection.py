@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import torch
@@ -36,7 +37,7 @@ def _hardmax(node: NodeCall, x: Value) -> Tensor:
 def _gather_nd(node: NodeCall, x: Value, index: Value) -> Tensor:
     values, where = node.tensor(x), node.tensor(index, "index").long()
     shared = node.get("batch_dims", 0)
-    listed = [item.squeeze(-1) for item in where.split(1, -1)]
+    listed = [item.squeeze(-1) for item in torch.split(where, 1, -1)]
     rank = where.dim() - 1
     batch = [
         torch.arange(values.shape[dim]).reshape([-1] + [1] * (rank - dim - 1))
@@ -49,7 +50,7 @@ def _gather_nd(node: NodeCall, x: Value, index: Value) -> Tensor:
 def _scatter_nd(node: NodeCall, x: Value, index: Value, updates: Value) -> Tensor:
     values, where = node.tensor(x).clone(), node.tensor(index, "index").long()
     given, how = node.tensor(updates), node.get("reduction", "none")
-    places = tuple(item.squeeze(-1) for item in where.split(1, -1))
+    places = tuple(item.squeeze(-1) for item in torch.split(where, 1, -1))
     if how in ("none", "add"):
         return values.index_put(places, given, accumulate=how == "add")
     shape = values.shape
@@ -77,7 +78,8 @@ def _eye_like(node: NodeCall, x: Value) -> Tensor:
 
     values, kind = node.tensor(x), node.get("dtype")
     rows, columns = values.shape
-    where = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == node.get("k", 0)
+    below = torch.arange(columns) - torch.arange(rows).unsqueeze(1)
+    where: Tensor = below == node.get("k", 0)
     if kind is None:
         return where.to(values.dtype)
     return where.to(torch.from_numpy(np.zeros(0, helper.tensor_dtype_to_np_dtype(kind))).dtype)
@@ -158,7 +160,8 @@ def _col2im(node: NodeCall, x: Value, image: Value, block: Value) -> Tensor:
     if rank != 2:
         raise node.refuse(f"images of {rank} dimensions are not known; allowed are 2")
     whole = [size + pads[i] + pads[i + rank] for i, size in enumerate(shape)]
-    found = F.fold(values, whole, kernel, dilations, 0, strides)
+    fold: Any = F.fold
+    found: Tensor = fold(values, whole, kernel, dilations, 0, strides)
     (top, left), (height, width) = pads[:2], shape
     return found[:, :, top : top + height, left : left + width]
 
@@ -180,11 +183,13 @@ def _lp_pool(node: NodeCall, x: Value) -> Tensor:
     listed = [side for i in reversed(range(rank)) for side in (pads[i], pads[i + rank])]
     powers = F.pad(values.abs() ** order, listed)
     pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
-    return (pool(powers, kernel, strides) * math.prod(kernel)) ** (1 / order)
+    pooled: Tensor = pool(powers, kernel, strides)
+    return torch.pow(pooled * math.prod(kernel), 1 / order)
 
 
 def _determinant(node: NodeCall, x: Value) -> Tensor:
-    return torch.linalg.det(node.tensor(x))
+    found: Tensor = torch.linalg.det(node.tensor(x))
+    return found
 
 
 def _window(node: NodeCall, size: Value, weights: tuple[float, ...]) -> Constant:
