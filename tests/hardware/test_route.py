@@ -15,7 +15,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw import cli
-from mase_hw.errors import RoutingError, SynthesisError, ToolError
+from mase_hw.errors import OutputError, RoutingError, SynthesisError, ToolError
 from mase_hw.hardware import _nextpnr
 from mase_hw.hardware import route as routing
 from mase_hw.hardware._nextpnr import Segment, explain, parse_report, stage_of
@@ -209,7 +209,7 @@ def test_names_of_parts_may_be_written_in_any_case() -> None:
         ("ecp5", {"seeds": 0}, "number of seeds is 0"),
         ("ecp5", {"clock_mhz": 0.0}, "the clock is 0 MHz"),
         ("ecp5", {"clock_mhz": float("nan")}, "the clock is nan MHz"),
-        ("ecp5", {"bitstream": Path("/nowhere/a.bit")}, "/nowhere/a.bit cannot be written"),
+        ("ecp5", {"bitstream": Path(__file__) / "a.bit"}, "a.bit cannot be made: .* is a file"),
         ("ecp5", {"constraints": Path("none.lpf")}, "none.lpf with the pins .* does not exist"),
         ("nexus", {"bitstream": Path("a.bit")}, "no pins on Lattice Nexus: .*--pins FILE"),
         ("machxo2", {"bitstream": Path("a.bit")}, "no database of LCMXO3LF-6900C"),
@@ -219,7 +219,7 @@ def test_wrong_options_are_refused_before_any_work(
     target: str, options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routing, "check_installed", lambda family: None)
-    with pytest.raises(RoutingError, match=words):
+    with pytest.raises((OutputError, RoutingError), match=words):
         route(Path("no project"), target, **options)
 
 

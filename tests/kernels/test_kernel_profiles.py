@@ -9,7 +9,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from mase_hw.cli import profile as command
+from mase_hw.cli import build_app
 from mase_hw.errors import ConfigError
 from mase_hw.kernels.profile import _measure, _models, kernels, mxint8
 from mase_hw.kernels.profile.formats import profile_formats
@@ -146,7 +146,8 @@ def test_peak_memory_is_what_lived_at_once() -> None:
 
 def test_profile_prints_and_writes(model: str, tmp_path: Path) -> None:
     out = tmp_path / "figures"
-    result = CliRunner().invoke(command.app, ["sdpa", model, "--lengths", "32", "-o", str(out)])
+    arguments = ["profile", "sdpa", model, "--lengths", "32", "-o", str(out)]
+    result = CliRunner().invoke(build_app(), arguments)
     assert result.exit_code == 0, result.output
     assert "attention with heads" in " ".join(result.output.split())
     assert "flash_for_cpu" in (out / "sdpa.csv").read_text()
@@ -162,9 +163,9 @@ def test_profile_prints_and_writes(model: str, tmp_path: Path) -> None:
     ],
 )
 def test_command_errors_are_one_message(arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(command.app, arguments)
+    result = CliRunner().invoke(build_app(), ["profile", *arguments])
     assert result.exit_code != 0
-    plain = " ".join(result.output.replace("│", " ").split())
+    plain = " ".join(f"{result.output} {result.exception}".replace("│", " ").split())
     assert message in plain
     assert "Traceback" not in result.output
 
