@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from mase_hw.cli._model import Subject
+from mase_hw.cli._options import Gate
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -91,8 +92,7 @@ def evaluate(
     samples: int | None,
     stall: float,
     target: str | None,
-    min_sqnr: float | None = None,
-    agreement: str = "channel",
+    gate: Gate,
 ) -> Report:
     """Simulate and synthesize as asked; inputs are the test set where the model has one."""
     simulation, accuracy, synthesis = None, None, None
@@ -102,13 +102,7 @@ def evaluate(
 
         with display.stages(subject.mg.name):
             simulation = run(
-                project.folder,
-                inputs,
-                samples=samples,
-                engine=engine,
-                stall=stall,
-                min_sqnr=min_sqnr,
-                agreement=agreement,
+                project.folder, inputs, samples=samples, engine=engine, stall=stall, **vars(gate)
             )
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
@@ -217,10 +211,10 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
             soft_wrap=True,
         )
     if simulation.agrees is False:
-        found = simulation.agreement or "they were not compared with it"
+        agreement = simulation.agreement or "they were not compared with it"
         display.console.print(
             f"the outputs agree with the float model to less than {simulation.min_sqnr:g} dB: "
-            f"{found}",
+            f"{agreement}",
             markup=False,
             soft_wrap=True,
         )

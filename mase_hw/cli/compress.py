@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mase_hw.cli._options import CHOICES, Json, Model
+from mase_hw.cli._options import CHOICES, Data, Json, Model, Output, Weights, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
     from mase_hw.pipelines.compression import CompressionResult
 
-DataOption = Annotated[
-    str | None,
-    typer.Option(help="Samples: a data set's name, an .npz file or file.py:factory."),
-]
-WeightsOption = Annotated[
-    Path | None, typer.Option(help="Weights for MODEL: .mase, .safetensors or .pt.")
-]
 COLUMNS = (
     "accuracy",
     "mean_squared_error",
@@ -34,24 +27,22 @@ COLUMNS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `compress` and `sweep` to the application."""
-    app.command("compress", rich_help_panel=CHOICES)(compress)
-    app.command("sweep", rich_help_panel=CHOICES)(sweep)
-
-
+@command(CHOICES)
 def compress(
     model: Model,
-    config: Annotated[Path, typer.Option(help="TOML file with seed, steps and parallelism.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-compressed)."),
-    ] = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
+    *,
+    config: Path,
+    output: Output = None,
+    weights: Weights = None,
+    data: Data = None,
     json_output: Json = False,
 ) -> None:
-    """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
+    """Prune, quantize and fine-tune MODEL; emit-verilog takes the result.
+
+    Options:
+        config: TOML file with seed, steps and parallelism.
+        output: folder to write (default: build/NAME-compressed).
+    """
     from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject
@@ -74,20 +65,22 @@ def compress(
     display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
 
 
+@command(CHOICES)
 def sweep(
     model: Model,
-    config: Annotated[
-        Path, typer.Option(help="TOML file with a compression, and a table sweep of lists.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-sweep)."),
-    ] = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
+    *,
+    config: Path,
+    output: Output = None,
+    weights: Weights = None,
+    data: Data = None,
     json_output: Json = False,
 ) -> None:
-    """Run a compression at every point of a grid; write a table and a figure."""
+    """Run a compression at every point of a grid; write a table and a figure.
+
+    Options:
+        config: TOML file with a compression, and a table sweep of lists.
+        output: folder to write (default: build/NAME-sweep).
+    """
     from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject

@@ -8,30 +8,27 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import MEASURE, Json
+from mase_hw.cli._options import MEASURE, Json, Output, command
 from mase_hw.cli._progress import Display
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `experiment` to the application."""
-    app.command("experiment", rich_help_panel=MEASURE)(experiment)
-
-
+@command(MEASURE)
 def experiment(
-    name: Annotated[
-        str | None, typer.Argument(help="Name of the experiment; without one all are listed.")
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer samples: less than three minutes on two cores.")
-    ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of sampling, training and search.")] = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/experiments/NAME)."),
-    ] = None,
+    name: str | None = None,
+    *,
+    quick: bool = False,
+    seed: Annotated[int, typer.Option(min=0)] = 0,
+    output: Output = None,
     json_output: Json = False,
 ) -> None:
-    """Run an experiment: its table as CSV, its figure as PNG and SVG."""
+    """Run an experiment: its table as CSV, its figure as PNG and SVG.
+
+    Options:
+        name: name of the experiment; without one all are listed.
+        quick: fewer samples: less than three minutes on two cores.
+        seed: seed of sampling, training and search.
+        output: folder to write (default: build/experiments/NAME).
+    """
     from rich.table import Table
 
     from mase_hw.experiments import experiment as find
@@ -47,12 +44,12 @@ def experiment(
         if json_output:
             typer.echo(json.dumps(entries, indent=2))
         return
-    found = find(name)
+    chosen = find(name)
     title = f"{name}-quick" if quick else name
     folder = output or Path("build/experiments") / (f"{title}-seed{seed}" if seed else title)
     with display.progress(name) as advance:
-        outcome = run_experiment(found, folder, quick=quick, progress=advance, seed=seed)
-    table = Table(*outcome.columns, title=found.title)
+        outcome = run_experiment(chosen, folder, quick=quick, progress=advance, seed=seed)
+    table = Table(*outcome.columns, title=chosen.title)
     for row in outcome.rows:
         table.add_row(*(text(cell) for cell in row))
     display.console.print(table)

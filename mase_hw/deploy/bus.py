@@ -61,7 +61,7 @@ class BusOptions:
 def bus_options(
     name: str | None, width_bits: int | None, *, own_clock: bool = False
 ) -> BusOptions | None:
-    """Return what the options of a command ask for; None for no bus.
+    """Bus of the options of a command; None without one.
 
     Raises:
         ConfigError: for an option of a bus without one, or one that is not allowed.

@@ -50,7 +50,7 @@ def test_a_search_never_sees_the_test_samples(tmp_path, monkeypatch):
     config = tmp_path / "search.toml"
     config.write_text("")
     with pytest.raises(SeenError):
-        command.search("digits-mlp", config)
+        command.search("digits-mlp", config=config)
     held = dataset("digits").load().hold_out()
     assert torch.equal(seen[0].inputs, held.validation_inputs)
     assert torch.equal(seen[0].labels, held.validation_labels)
