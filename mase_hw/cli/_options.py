@@ -127,16 +127,12 @@ class HardwareOptions:
     reuse: Reuse = False
 
 
-def new_app(**settings: Any) -> typer.Typer:
-    """Application, or group of commands, with plain exceptions and no shell completion."""
-    return typer.Typer(
-        no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, **settings
-    )
-
-
-APP = new_app(
+APP = typer.Typer(
     name="mase-hw",
     help="From a PyTorch model to SystemVerilog that equals the quantized model on every bit.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 
 

@@ -10,18 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mase_hw.cli._files import claim
-from mase_hw.cli._options import APP, MEASURE, command, new_app
+from mase_hw.cli._options import APP, MEASURE, command
 
 if TYPE_CHECKING:
     from mase_hw.kernels.profile import Report, Table
 
-app = new_app()
-APP.add_typer(
-    app,
-    name="profile",
-    help="Measure time and memory of a model, or of the kernels.",
-    rich_help_panel=MEASURE,
+app = typer.Typer(
+    no_args_is_help=True, help="Measure time and memory of a model, or of the kernels."
 )
+APP.add_typer(app, name="profile", rich_help_panel=MEASURE)
 
 MODEL_HELP = (
     "A registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "

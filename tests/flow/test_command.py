@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from torch import nn
 
 import mase_hw
 from mase_hw._stages import listening
 from mase_hw.cli import build_app
 from mase_hw.cli._model import Subject, read_hardware
-from mase_hw.cli._options import HardwareOptions, Targets, new_app
+from mase_hw.cli._options import HardwareOptions, Targets
 from mase_hw.cli._options import command as add_command
 from mase_hw.passes.hardware.options import Hardware
 from tests.flow.perceptrons import command, json_command, seeded
@@ -220,7 +221,7 @@ def test_a_description_of_no_option_is_refused() -> None:
         """
 
     with pytest.raises(TypeError, match="simulate describes sample, which is no option of it"):
-        add_command(app=new_app())(simulate)
+        add_command(app=typer.Typer())(simulate)
 
 
 def test_options_take_the_place_of_a_configuration_file(tmp_path: Path) -> None:
