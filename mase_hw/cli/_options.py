@@ -26,7 +26,6 @@ MODEL_HELP = "A registered name, file.py:factory (runs the file), or a .pt2, .on
 Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 Project = Annotated[Path, typer.Argument(metavar="DIR", help="An emitted project.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")]
 Config = Annotated[
     Path | None, typer.Option(help="TOML file with number formats, parallelism, memory and queues.")
 ]
@@ -134,6 +133,25 @@ APP = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+@dataclass(frozen=True)
+class Checks:
+    """Checks of a project after it is written.
+
+    Attributes:
+        simulate: simulate, and compare every output bit.
+        engine: simulation engine: native or cocotb.
+        samples: inferences to simulate (default: the test set).
+        stall: probability that a port stalls in a cycle.
+        synth: also synthesize with Yosys for a family: xcup, ecp5, ...
+    """
+
+    simulate: bool = False
+    engine: str = "native"
+    samples: OptionalCount = None
+    stall: Probability = 0.0
+    synth: str | None = None
 
 
 def command(panel: str | None = None, app: typer.Typer = APP) -> Callable[[Command], Command]:

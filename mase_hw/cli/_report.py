@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from mase_hw.cli._model import Subject
-from mase_hw.cli._options import Gate
+from mase_hw.cli._options import Checks, Gate
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -70,47 +70,43 @@ class Report:
         }
 
 
-def check_tools(engine: str | None, target: str | None) -> None:
+def check_tools(checks: Checks) -> None:
     """Raise unless what simulates and synthesizes is here: before anything is written."""
-    if engine is not None:
+    if checks.simulate:
         from mase_hw.sim.simulate import check_engine
 
-        check_engine(engine)
-    if target is not None:
+        check_engine(checks.engine)
+    if checks.synth is not None:
         from mase_hw.hardware.targets import find_target
 
-        find_target(target)
+        find_target(checks.synth)
 
 
 def evaluate(
-    project: Project,
-    subject: Subject,
-    display: Display,
-    *,
-    simulate: bool,
-    engine: str,
-    samples: int | None,
-    stall: float,
-    target: str | None,
-    gate: Gate,
+    project: Project, subject: Subject, display: Display, checks: Checks, gate: Gate
 ) -> Report:
     """Simulate and synthesize as asked; inputs are the test set where the model has one."""
-    simulation, accuracy, synthesis = None, None, None
+    simulation, accuracy, synthesis, samples = None, None, None, checks.samples
     inputs = subject.split.test_inputs[:samples] if subject.split else None
-    if simulate:
+    if checks.simulate:
         from mase_hw.sim.simulate import simulate as run
 
         with display.stages(subject.mg.name):
             simulation = run(
-                project.folder, inputs, samples=samples, engine=engine, stall=stall, **vars(gate)
+                project.folder,
+                inputs,
+                samples=samples,
+                engine=checks.engine,
+                stall=checks.stall,
+                **vars(gate),
             )
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
-    if target is not None:
+    if checks.synth is not None:
         from mase_hw.hardware.synth import synthesize
 
-        with display.progress(f"synthesizing for {target}") as advance:
-            synthesis = synthesize(project.folder, target, progress=steps(advance))
+        with display.progress(f"synthesizing for {checks.synth}") as advance:
+            synthesis = synthesize(project.folder, checks.synth, progress=steps(advance))
     return Report(project, simulation, accuracy, synthesis)
 
 

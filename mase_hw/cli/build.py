@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-
-import typer
 
 from mase_hw.cli._options import (
     HARDWARE,
     Config,
     Count,
     Gate,
-    Json,
     Megahertz,
     Model,
     Output,
@@ -35,7 +31,7 @@ def build(
     gate: Gate,
     clock: Megahertz = None,
     seeds: Count = 1,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Write MODEL behind the serial line of a board, and the bitstream OUTPUT.bit beside it.
 
@@ -50,7 +46,6 @@ def build(
     from mase_hw.deploy.board import load_board, with_clock
     from mase_hw.emit.project import check_folder
 
-    display = Display(quiet=json_output)
     chosen, tables = with_clock(load_board(board), clock), read_config(config, parallelism)
     if output is not None:
         check_folder(output.absolute())
@@ -69,7 +64,6 @@ def build(
             seeds=seeds,
             progress=say,
         )
-    if json_output:
-        typer.echo(json.dumps({"project": str(project.folder), **report.to_dict()}))
+    display.json({"project": str(project.folder), **report.to_dict()})
     for table in report.tables():
         display.console.print(table)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from mase_hw.cli._options import CHOICES, Data, Json, Model, Output, Weights, command
+from mase_hw.cli._options import CHOICES, Data, Model, Output, Weights, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -35,7 +32,7 @@ def compress(
     output: Output = None,
     weights: Weights = None,
     data: Data = None,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Prune, quantize and fine-tune MODEL; emit-verilog takes the result.
 
@@ -48,15 +45,12 @@ def compress(
     from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.compression import CompressionPipeline
 
-    display = Display(quiet=json_output)
     pipeline = CompressionPipeline.from_config(read_toml(config))
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-compressed"
     with display.progress(f"compressing {subject.mg.name}") as advance:
         result = pipeline(subject.mg, load_data(subject, data), output=folder, progress=advance)
-    if json_output:
-        typer.echo(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
-        return
+    display.json({**result.to_dict(), "folder": str(folder)})
     _show("compression", result.rows, ("step", *COLUMNS), display)
     _show_test(result, display)
     command = f"mase-hw emit-verilog {model} --weights {folder / 'model.mase'}"
@@ -73,7 +67,7 @@ def sweep(
     output: Output = None,
     weights: Weights = None,
     data: Data = None,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Run a compression at every point of a grid; write a table and a figure.
 
@@ -86,15 +80,12 @@ def sweep(
     from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.sweep import sweep as run
 
-    display = Display(quiet=json_output)
     tables = read_toml(config)
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-sweep"
     with display.progress(f"sweeping {subject.mg.name}") as advance:
         result = run(subject.mg, load_data(subject, data), tables, output=folder, progress=advance)
-    if json_output:
-        typer.echo(json.dumps({"points": list(result.rows), "folder": str(folder)}, indent=2))
-        return
+    display.json({"points": list(result.rows), "folder": str(folder)})
     _show("sweep", result.rows, (*tables["sweep"], *COLUMNS, "error"), display)
     display.console.print(str(folder / "sweep.csv"), markup=False)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +9,11 @@ import typer
 
 from mase_hw.cli._options import (
     HARDWARE,
+    Checks,
     Gate,
     HardwareOptions,
-    Json,
     Model,
-    OptionalCount,
     Output,
-    Probability,
     Weights,
     command,
 )
@@ -40,12 +37,8 @@ def emit_verilog(
     reload: Annotated[str | None, typer.Option(metavar="NODES")] = None,
     parameters: bool = False,
     reload_headroom: Annotated[int, typer.Option(min=0, metavar="BITS")] = 0,
-    simulate: bool = False,
-    engine: str = "native",
-    samples: OptionalCount = None,
-    stall: Probability = 0.0,
-    synth: str | None = None,
-    json_output: Json = False,
+    checks: Checks,
+    display: Display,
 ) -> None:
     """Write MODEL as SystemVerilog; with --simulate, compare it with the model on every bit.
 
@@ -60,11 +53,6 @@ def emit_verilog(
         reload: layers whose weights can be loaded at run time: names with commas, or all.
         parameters: give the top parameters such as fc1_DATA_IN_0_PRECISION_0, checked.
         reload_headroom: bits of range to spare in weights of --reload.
-        simulate: simulate, and compare every output bit.
-        engine: simulation engine: native or cocotb.
-        samples: inferences to simulate (default: the test set).
-        stall: probability that a port stalls in a cycle.
-        synth: also synthesize with Yosys for a family: xcup, ecp5, ...
     """
     from mase_hw.api import emit_verilog as emit
     from mase_hw.cli._model import load_subject, read_hardware
@@ -74,7 +62,6 @@ def emit_verilog(
     from mase_hw.emit.project import check_folder
     from mase_hw.errors import ConfigError
 
-    display = Display(quiet=json_output)
     tables = read_hardware(hardware)
     around = Deployment(
         bus_options(bus, bus_width, own_clock=own_clock),
@@ -86,7 +73,7 @@ def emit_verilog(
         raise ConfigError("--reload-headroom belongs to weights that are loaded: add --reload")
     if output is not None:
         check_folder(output.absolute())
-    check_tools(engine if simulate else None, synth)
+    check_tools(checks)
     subject = load_subject(model, display, weights)
     settings = tables.settle(subject)
     mg, lanes = subject.mg, settings.hardware.parallelism
@@ -108,21 +95,9 @@ def emit_verilog(
             parameters=parameters,
             reload_headroom=reload_headroom,
         )
-    report = evaluate(
-        project,
-        subject,
-        display,
-        simulate=simulate,
-        engine=engine,
-        samples=samples,
-        stall=stall,
-        target=synth,
-        gate=gate,
-    )
-    if json_output:
-        typer.echo(json.dumps(report.to_dict(), indent=2))
-    else:
-        print_report(report, display)
+    report = evaluate(project, subject, display, checks, gate)
+    display.json(report.to_dict())
+    print_report(report, display)
     if report.simulation is not None and not report.simulation.is_right:
         raise typer.Exit(1)
 

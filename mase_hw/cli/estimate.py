@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import json
-
-import typer
-
-from mase_hw.cli._options import CHOICES, HardwareOptions, Json, Model, command
+from mase_hw.cli._options import CHOICES, HardwareOptions, Model, command
 from mase_hw.cli._progress import Display
 
 
 @command(CHOICES)
-def estimate(model: Model, *, hardware: HardwareOptions, json_output: Json = False) -> None:
+def estimate(model: Model, *, hardware: HardwareOptions, display: Display) -> None:
     """Estimate LUT, FF, carry, DSP and BRAM of MODEL on UltraScale+, per node and in all."""
     from mase_hw.cli._model import load_subject, read_hardware
     from mase_hw.emit.flow import quantize, to_hardware, with_loops
     from mase_hw.hardware.estimate import estimate_nodes
 
-    display = Display(quiet=json_output)
     tables = read_hardware(hardware)
     subject = load_subject(model, display)
     settings = tables.settle(subject)
@@ -27,9 +22,7 @@ def estimate(model: Model, *, hardware: HardwareOptions, json_output: Json = Fal
         else:
             mg = with_loops(subject.mg) if hardware.reuse else subject.mg
         report = estimate_nodes(to_hardware(mg, **vars(settings.hardware)))
-    if json_output:
-        typer.echo(json.dumps(report.to_dict()))
-        return
+    display.json(report.to_dict())
     display.console.print(report.table())
     display.console.print(f"interval {report.interval_cycles:,} cycles")
     if report.clock is not None:

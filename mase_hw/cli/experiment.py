@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import MEASURE, Json, Output, command
+from mase_hw.cli._options import MEASURE, Output, command
 from mase_hw.cli._progress import Display
 
 
@@ -19,7 +18,7 @@ def experiment(
     quick: bool = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
     output: Output = None,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Run an experiment: its table as CSV, its figure as PNG and SVG.
 
@@ -34,15 +33,13 @@ def experiment(
     from mase_hw.experiments import experiment as find
     from mase_hw.experiments import experiments, run_experiment, text
 
-    display = Display(quiet=json_output)
     if name is None:
         entries = {item.name: item.title for item in experiments().values()}
         table = Table("experiment", "what it shows")
         for key, title in entries.items():
             table.add_row(key, title)
         display.console.print(table)
-        if json_output:
-            typer.echo(json.dumps(entries, indent=2))
+        display.json(entries)
         return
     chosen = find(name)
     title = f"{name}-quick" if quick else name
@@ -55,6 +52,5 @@ def experiment(
     display.console.print(table)
     display.console.print(outcome.note, markup=False)
     display.console.print(f"{folder / name}.csv, .png, .svg", markup=False)
-    if json_output:
-        rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
-        typer.echo(json.dumps({"rows": rows, "note": outcome.note, "folder": str(folder)}))
+    rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
+    display.json({"rows": rows, "note": outcome.note, "folder": str(folder)})

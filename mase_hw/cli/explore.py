@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from mase_hw._results import result_file
 from mase_hw.cli._files import claim
-from mase_hw.cli._options import CHOICES, Config, Device, Json, Model, Output, Targets, command
+from mase_hw.cli._options import CHOICES, Config, Device, Model, Output, Targets, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ def explore(
     targets: Targets,
     device: Device = "generic",
     points: Annotated[int, typer.Option(min=2)] = 12,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Choose the parallelism of MODEL for a rate or a budget; write it and the Pareto front.
 
@@ -46,7 +45,6 @@ def explore(
     from mase_hw.emit.exploration import explored
     from mase_hw.emit.flow import quantize
 
-    display = Display(quiet=json_output)
     subject = load_subject(model, display)
     folder = output or Path("build") / f"{subject.mg.name}-explore"
     claim(folder, ("parallelism.toml", "front.svg"))
@@ -61,15 +59,15 @@ def explore(
         path.write_text(plan.to_toml(mg.name))
     with result_file(folder / "front.svg") as path:
         _drawn(mg.name, front, plan).savefig(path, format="svg", metadata={"Date": None})
-    if json_output:
-        entries = {
+    points_of_front = [item.to_dict() for item in front]
+    display.json(
+        {
             **plan.to_dict(),
             "candidates": considered,
-            "front": [item.to_dict() for item in front],
+            "front": points_of_front,
             "folder": str(folder),
         }
-        typer.echo(json.dumps(entries))
-        return
+    )
     table = Table("interval", "LUT", "DSP", "BRAM", "slowest node", title=f"Front of {mg.name}")
     for item in [*front, plan]:
         if item is plan:

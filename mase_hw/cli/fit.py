@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +16,6 @@ from mase_hw.cli._options import (
     Config,
     Data,
     Decibels,
-    Json,
     Model,
     Output,
     Parallelism,
@@ -54,7 +52,7 @@ def fit(
     train: Annotated[int | None, typer.Option(min=1, metavar="EPOCHS")] = None,
     prepare: bool = True,
     seed: int = 0,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Find number formats that keep the accuracy of MODEL for the least hardware.
 
@@ -76,7 +74,6 @@ def fit(
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.precision.report import FILES, WEIGHTS, head, to_dict, write
 
-    display = Display(quiet=json_output)
     tables = read_config(config, parallelism, rate)
     if parallelism is None and rate != NO_RATE and not isinstance(tables.parallelism, dict):
         tables = replace(tables, parallelism="auto")
@@ -99,9 +96,7 @@ def fit(
     if train is not None:
         fitted = _trained(fitted, subject, display, data, train, seed)
     path = write(fitted, folder)
-    if json_output:
-        typer.echo(json.dumps({**to_dict(fitted), "folder": str(folder)}, indent=2))
-        return
+    display.json({**to_dict(fitted), "folder": str(folder)})
     _show(fitted, display)
     for line in head(fitted):
         display.console.print(line, markup=False, soft_wrap=True)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from string import ascii_uppercase
 from typing import TYPE_CHECKING
 
-import typer
-
-from mase_hw.cli._options import MEASURE, Json, command
+from mase_hw.cli._options import MEASURE, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -22,17 +19,15 @@ ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
 
 
 @command(MEASURE)
-def operators(*, errors: bool = False, json_output: Json = False) -> None:
+def operators(*, errors: bool = False, display: Display) -> None:
     """List the operators that have hardware, with their ATen targets and number formats.
 
     Options:
         errors: compute the errors of the nonlinear functions.
     """
-    display = Display(quiet=json_output)
     if errors:
         measured = _measure(display)
-        if json_output:
-            typer.echo(json.dumps({"errors": [_description(item) for item in measured]}, indent=2))
+        display.json({"errors": [_description(item) for item in measured]})
         display.console.print(_error_table(measured))
         return
     from mase_hw.ops import carried
@@ -40,17 +35,16 @@ def operators(*, errors: bool = False, json_output: Json = False) -> None:
 
     # Those with a role are what the flow itself inserts.
     public = [operator for operator in registered().values() if operator.role is None]
-    if json_output:
-        entries = [
-            {
-                "operator": item.name,
-                "targets": item.targets,
-                "formats": item.formats,
-                "carried": carried(item),
-            }
-            for item in public
-        ]
-        typer.echo(json.dumps({"operators": entries}, indent=2))
+    entries = [
+        {
+            "operator": item.name,
+            "targets": item.targets,
+            "formats": item.formats,
+            "carried": carried(item),
+        }
+        for item in public
+    ]
+    display.json({"operators": entries})
     _print_table(display, public)
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import json
-
 import typer
 
-from mase_hw.cli._options import HARDWARE, Config, Gate, Json, Model, command
+from mase_hw.cli._options import HARDWARE, Config, Gate, Model, command
 from mase_hw.cli._progress import Display
 
 
 @command(HARDWARE)
-def preflight(
-    model: Model, *, config: Config = None, gate: Gate, json_output: Json = False
-) -> None:
-    """Report every problem of MODEL at once, each with its source line and the fix.
-
-    Options:
-        json_output: print one JSON object instead of lines.
-    """
+def preflight(model: Model, *, config: Config = None, gate: Gate, display: Display) -> None:
+    """Report every problem of MODEL at once, each with its source line and the fix."""
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.flow import quantize, to_hardware
     from mase_hw.emit.preflight import notes
@@ -26,7 +18,6 @@ def preflight(
     from mase_hw.emit.warnings import sqnr_problems, warnings
     from mase_hw.passes.configuration import says_nothing
 
-    display = Display(quiet=json_output)
     subject = load_subject(model, display)
     settings = read_config(config).settle(subject)
     with display.stages(subject.mg.name):
@@ -37,20 +28,12 @@ def preflight(
     configured = subject.mg.has_formats or not says_nothing(settings.quantize)
     remarks, warned = ([], []) if problems else (notes(mg), warnings(mg, configured=configured))
     problems += sqnr_problems(mg, gate.min_sqnr, gate.agreement)
-    if json_output:
-        entries = {
-            "problems": [*map(vars, problems)],
-            "notes": [*map(vars, remarks)],
-            "warnings": [*map(vars, warned)],
-        }
-        typer.echo(json.dumps(entries, indent=2))
-    elif problems:
-        for problem in problems:
-            display.console.print(str(problem), markup=False, soft_wrap=True)
-    else:
+    lists = {"problems": problems, "notes": remarks, "warnings": warned}
+    display.json({name: [*map(vars, items)] for name, items in lists.items()})
+    if not problems:
         display.console.print(f"{subject.mg.name}: every node has hardware")
-        for note in remarks:
-            display.console.print(str(note), markup=False, soft_wrap=True)
+    for item in (*problems, *remarks):
+        display.console.print(str(item), markup=False, soft_wrap=True)
     for note in warned:
         display.errors.print(f"warning: {note}", markup=False, soft_wrap=True)
     if problems:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, Json, OptionalCount, command
+from mase_hw.cli._options import HARDWARE, OptionalCount, command
 from mase_hw.cli._progress import Display
 
 
@@ -19,7 +19,7 @@ def prove(
     seconds: Annotated[float, typer.Option(min=1.0)] = 60.0,
     samples: OptionalCount = None,
     start: bool = False,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Prove that CELL loses, duplicates, reorders and invents no beat, and never hangs.
 
@@ -43,7 +43,6 @@ def prove(
     if start and design is not None:
         raise ConfigError("--start proves cells of the library; leave --design out")
 
-    display = Display(quiet=json_output)
     with display.progress("proving") as advance:
         if design is not None:
             report = prove_design(design, limit_seconds=seconds, samples=samples, progress=advance)
@@ -51,12 +50,9 @@ def prove(
             report = run(
                 cell, limit_seconds=seconds, samples=samples, start=start, progress=advance
             )
-    if json_output:
-        typer.echo(report.to_json())
-    else:
-        display.console.print(report.table())
-        display.console.print(report.cell_table())
-        display.console.print(report.summary)
+    display.json(report.to_dict())
+    for part in (report.table(), report.cell_table(), report.summary):
+        display.console.print(part)
     if report.refuted:
         row = report.refuted[0]
         lines = [f"{row.cell} ({row.parameters}): {row.claim}: {row.said}", *row.verdict.fault]

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import typer
 
 from mase_hw._kinds import Record
 from mase_hw.cli._options import (
     CHOICES,
     Count,
     Data,
-    Json,
     Model,
     OptionalCount,
     Output,
@@ -43,7 +39,7 @@ def search(
     trials: OptionalCount = None,
     seed: int | None = None,
     samples: OptionalCount = None,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Search number formats and parallelism; emit-verilog --config takes the result.
 
@@ -62,7 +58,6 @@ def search(
     from mase_hw.cli._model import load_subject
     from mase_hw.search import Samples, study
 
-    display = Display(quiet=json_output)
     tables: Record = read_toml(config)
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
@@ -84,10 +79,8 @@ def search(
             builder=None if Path(model).suffix in (".pt2", ".mase") else model,
             progress=advance,
         )
-    if json_output:
-        typer.echo(json.dumps(_description(result), indent=2))
-    else:
-        _show(result, model, weights, display)
+    display.json(_description(result))
+    _show(result, model, weights, display)
 
 
 def _description(result: SearchResult) -> dict[str, object]:

@@ -11,7 +11,6 @@ from mase_hw.cli._options import (
     HARDWARE,
     Count,
     Gate,
-    Json,
     OptionalCount,
     Probability,
     Project,
@@ -38,7 +37,7 @@ def simulate(
     checks: bool | None = None,
     outputs: Path | None = None,
     gate: Gate,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Simulate the project in DIR, and compare every bit with the integer reference.
 
@@ -60,7 +59,6 @@ def simulate(
     from mase_hw.cli._report import print_simulation
     from mase_hw.sim.simulate import simulate as run
 
-    display = Display(quiet=json_output)
     with display.stages(str(project)):
         report = run(
             project,
@@ -79,9 +77,7 @@ def simulate(
             outputs=outputs,
             **vars(gate),
         )
-    if json_output:
-        typer.echo(report.to_json())
-    else:
-        print_simulation(project, report, display)
+    display.json(report.to_dict())
+    print_simulation(project, report, display)
     if not report.is_right:
         raise typer.Exit(1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, File, Json, Megahertz, Project, command
+from mase_hw.cli._options import HARDWARE, File, Megahertz, Project, command
 from mase_hw.cli._progress import Display
 
 Name = Annotated[str | None, typer.Option(metavar="NAME")]
 
 if TYPE_CHECKING:
-    from mase_hw.hardware.route import RouteReport
+    pass
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def synth(
     liberty: File = None,
     macro_bits: Annotated[int | None, typer.Option(min=0, show_default="32768")] = None,
     energy: Annotated[int | None, typer.Option(min=1, metavar="COUNT")] = None,
-    json_output: Json = False,
+    display: Display,
 ) -> None:
     """Synthesize the project in DIR: LUT, FF, carry, DSP and BRAM per node and in all.
 
@@ -75,7 +74,6 @@ def synth(
     from mase_hw.cli._report import steps
     from mase_hw.hardware.synth import synthesize
 
-    display = Display(quiet=json_output)
     options = vars(placement)
     cells = {"macro_bits": macro_bits, "energy": energy}
     if liberty is not None:
@@ -86,19 +84,17 @@ def synth(
             **options,
         }
         _check_none(other, "belongs to an FPGA: leave it or --liberty out")
-        _print_gates(project, liberty, macro_bits, energy, display, json_output)
+        _print_gates(project, liberty, macro_bits, energy, display)
         return
     _check_none(cells, "belongs to standard cells: add --liberty FILE")
     if not route:
         _check_none(options, "belongs to place and route: add --route")
         with display.progress(f"synthesizing for {target}") as advance:
             report = synthesize(project, target, dsp=dsp, progress=steps(advance))
-        if json_output:
-            typer.echo(report.to_json())
-        else:
-            display.console.print(report.table())
-            if told := other_device(project, target):
-                display.console.print(told, highlight=False, soft_wrap=True)
+        display.json(report.to_dict())
+        display.console.print(report.table())
+        if not display.json_output and (told := other_device(project, target)):
+            display.console.print(told, highlight=False, soft_wrap=True)
         return
     from mase_hw.hardware.route import route as place_and_route
 
@@ -118,7 +114,10 @@ def synth(
             rip_up=placement.rip_up,
             progress=say,
         )
-    _print(routed, display, json_output)
+    display.json(routed.to_dict())
+    for table in (routed.synthesis.table(), *routed.tables()):
+        display.console.print(table)
+    routed.check_clock()
 
 
 def other_device(project: Path, target: str) -> str:
@@ -169,7 +168,6 @@ def _print_gates(
     macro_bits: int | None,
     energy: int | None,
     display: Display,
-    json_output: bool,
 ) -> None:
     """Print what a project takes of a library of cells."""
     from mase_hw.cli._report import steps
@@ -180,23 +178,7 @@ def _print_gates(
     with display.progress(f"synthesizing with {liberty.name}") as advance:
         gates = synthesize_gates(project, liberty, macro_bits=most, progress=steps(advance))
         counted = count_energy(project, gates, samples=energy) if energy else None
-    if json_output:
-        entries = gates.to_dict() | ({"energy": counted.to_dict()} if counted else {})
-        typer.echo(json.dumps(entries))
-        return
+    display.json(gates.to_dict() | ({"energy": counted.to_dict()} if counted else {}))
     for report in (gates, counted):
         if report is not None:
             display.console.print(report.table())
-
-
-def _print(report: RouteReport, display: Display, json_output: bool) -> None:
-    """Print a report.
-
-    Raises:
-        RoutingError: when its clock is not met.
-    """
-    if json_output:
-        typer.echo(report.to_json())
-    for table in (report.synthesis.table(), *report.tables()):
-        display.console.print(table)
-    report.check_clock()
