@@ -27,7 +27,7 @@ def build_app() -> typer.Typer:
     """Return the application with the commands of every file of this folder."""
     for module_info in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module_info.name}")
-    APP.registered_commands.sort(key=lambda item: item.callback.__module__)
+    APP.registered_commands.sort(key=lambda item: getattr(item.callback, "__module__", ""))
 
     @APP.callback()
     def root(

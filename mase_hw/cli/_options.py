@@ -200,8 +200,8 @@ def _parameters(owner: Callable[..., Any], condition: str = "") -> Iterator[insp
         raise TypeError(f"{owner.__name__} describes {name}, which is no option of it")
     for parameter in parameters.values():
         hint, text = hints[parameter.name], helps.get(parameter.name, "")
-        if is_dataclass(hint):
-            yield from _parameters(hint, text)  # type: ignore[arg-type]
+        if inspect.isclass(hint) and is_dataclass(hint):
+            yield from _parameters(hint, text)
             continue
         kind, *declared = get_args(hint) if hasattr(hint, "__metadata__") else (hint,)
         if declared:
@@ -220,9 +220,10 @@ def _parameters(owner: Callable[..., Any], condition: str = "") -> Iterator[insp
 
 def _documentation(owner: Any) -> tuple[str, dict[str, str]]:
     """Docstring before its sections, and its descriptions of parameters, inherited ones too."""
-    summary, texts = "", {}
-    for item in reversed(inspect.getmro(owner)) if inspect.isclass(owner) else (owner,):
-        text = inspect.cleandoc(item.__doc__)
+    summary, texts = "", dict[str, str]()
+    owners = [*reversed(inspect.getmro(owner))] if inspect.isclass(owner) else [owner]
+    for item in owners:
+        text = inspect.cleandoc(item.__doc__ or "")
         summary, *sections = re.split(r"\n\n(?:Options|Attributes):\n", text)
         for name, text in re.findall(r"(?m)^    (\w+): (.*(?:\n {5,}.*)*)", "\n".join(sections)):
             texts[name] = " ".join(text.split())

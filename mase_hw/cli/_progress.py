@@ -45,6 +45,10 @@ class Display:
         if self.json_output:
             typer.echo(json.dumps(entries, indent=2))
 
+    def say(self, line: object) -> None:
+        """Print one line as it is."""
+        self.console.print(str(line), markup=False, highlight=False, soft_wrap=True)
+
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:
         """Yield a function of (done, total) that shows a bar once the work has taken a while."""

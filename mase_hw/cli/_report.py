@@ -188,7 +188,7 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
     _print(str(folder), rows, display)
     if report.agreement is not None:
         line = f"agrees with the float model: {report.agreement}"
-        display.console.print(line, markup=False, soft_wrap=True)
+        display.say(line)
     print_failure(report, display)
 
 
@@ -198,28 +198,25 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
         return
     for mark in simulation.queues:
         text = f"queue {mark.node}: {mark.high_water} of {mark.depth} beats used"
-        display.console.print(text, markup=False)
+        display.say(text)
     if simulation.as_predicted is False:
-        display.console.print(
+        display.say(
             f"the cycles are not those that were predicted: latency {simulation.latency_cycles} "
             f"for {simulation.predicted_latency_cycles}, interval {simulation.interval_cycles} "
-            f"for {simulation.predicted_interval_cycles}",
-            soft_wrap=True,
+            f"for {simulation.predicted_interval_cycles}"
         )
     if simulation.agrees is False:
         agreement = simulation.agreement or "they were not compared with it"
-        display.console.print(
+        display.say(
             f"the outputs agree with the float model to less than {simulation.min_sqnr:g} dB: "
-            f"{agreement}",
-            markup=False,
-            soft_wrap=True,
+            f"{agreement}"
         )
     if simulation.bit_exact:
         return
     if simulation.first_mismatch is not None:
-        display.console.print(str(simulation.first_mismatch), markup=False, soft_wrap=True)
+        display.say(simulation.first_mismatch)
     for violation in simulation.violations:
-        display.console.print(f"stream rule broken: {violation}", markup=False, soft_wrap=True)
+        display.say(f"stream rule broken: {violation}")
 
 
 def _print(title: str, rows: list[tuple[str, str]], display: Display) -> None:

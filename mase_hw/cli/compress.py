@@ -56,7 +56,7 @@ def compress(
     command = f"mase-hw emit-verilog {model} --weights {folder / 'model.mase'}"
     if result.config is not None:
         command += f" --config {folder / 'config.toml'}"
-    display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
+    display.say(f"{command} --simulate")
 
 
 @command(CHOICES)
@@ -87,7 +87,7 @@ def sweep(
         result = run(subject.mg, load_data(subject, data), tables, output=folder, progress=advance)
     display.json({"points": list(result.rows), "folder": str(folder)})
     _show("sweep", result.rows, (*tables["sweep"], *COLUMNS, "error"), display)
-    display.console.print(str(folder / "sweep.csv"), markup=False)
+    display.say(folder / "sweep.csv")
 
 
 def _show(
@@ -113,7 +113,7 @@ def _show_test(result: CompressionResult, display: Display) -> None:
     before, after = (_with_error(test, when) for when in ("before", "after"))
     name = str(test["metric"]).replace("_", " ")
     text = f"{name} on {test['samples']} test samples: {before} before, {after} after"
-    display.console.print(text, markup=False, soft_wrap=True)
+    display.say(text)
 
 
 def _with_error(test: Mapping[str, object], when: str) -> str:

@@ -26,4 +26,4 @@ def estimate(model: Model, *, hardware: HardwareOptions, display: Display) -> No
     display.console.print(report.table())
     display.console.print(f"interval {report.interval_cycles:,} cycles")
     if report.clock is not None:
-        display.console.print(str(report.clock), highlight=False)
+        display.say(report.clock)

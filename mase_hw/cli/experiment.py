@@ -50,7 +50,7 @@ def experiment(
     for row in outcome.rows:
         table.add_row(*(text(cell) for cell in row))
     display.console.print(table)
-    display.console.print(outcome.note, markup=False)
-    display.console.print(f"{folder / name}.csv, .png, .svg", markup=False)
+    display.say(outcome.note)
+    display.say(f"{folder / name}.csv, .png, .svg")
     rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
     display.json({"rows": rows, "note": outcome.note, "folder": str(folder)})

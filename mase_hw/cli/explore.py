@@ -77,10 +77,9 @@ def explore(
         )
     display.console.print(table)
     gap = f"within {plan.gap:.1%} of the least" if plan.gap else "proved least"
-    display.console.print(
+    display.say(
         f"chosen, in the last row: {gap} of {considered:,} candidates; {folder}/parallelism.toml, "
-        f"{folder}/front.svg",
-        soft_wrap=True,
+        f"{folder}/front.svg"
     )
 
 

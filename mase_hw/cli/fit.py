@@ -99,12 +99,12 @@ def fit(
     display.json({**to_dict(fitted), "folder": str(folder)})
     _show(fitted, display)
     for line in head(fitted):
-        display.console.print(line, markup=False, soft_wrap=True)
+        display.say(line)
     command = f"mase-hw emit-verilog {model} --config {path}"
     command += f" --weights {weights}" if weights is not None else ""
     if fitted.has_own_weights:
         command = f"mase-hw emit-verilog {model} --weights {folder / WEIGHTS}"
-    display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
+    display.say(f"{command} --simulate")
 
 
 def automatic(
@@ -131,7 +131,7 @@ def automatic(
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
     fitted = find(subject, display, min_sqnr=wanted, parallelism=parallelism)
     for note in fitted.notes:
-        display.console.print(f"Warning: {note}.", markup=False, soft_wrap=True)
+        display.say(f"Warning: {note}.")
     return fitted
 
 

@@ -64,8 +64,8 @@ def _print_table(display: Display, listed: list[Operator]) -> None:
     for formats, letter in letters.items():
         own, carried = (", ".join(names) for names in formats)
         text = f"{own}; through exact values {carried}" if carried else own
-        display.console.print(f"{letter}: {text}", highlight=False)
-    display.console.print("-: those of the operators that it is made of", highlight=False)
+        display.say(f"{letter}: {text}")
+    display.say("-: those of the operators that it is made of")
 
 
 def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -33,7 +33,7 @@ def preflight(model: Model, *, config: Config = None, gate: Gate, display: Displ
     if not problems:
         display.console.print(f"{subject.mg.name}: every node has hardware")
     for item in (*problems, *remarks):
-        display.console.print(str(item), markup=False, soft_wrap=True)
+        display.say(item)
     for note in warned:
         display.errors.print(f"warning: {note}", markup=False, soft_wrap=True)
     if problems:

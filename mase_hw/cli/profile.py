@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -54,13 +55,10 @@ def torch_compile(
     run: Run,
 ) -> None:
     """Eager against torch.compile: first call, steady state, break-even, graph breaks."""
-
-    def measure() -> Report:
+    with _run(run, "torch_compile") as save:
         from mase_hw.kernels.profile.torch_compile import profile_torch_compile
 
-        return profile_torch_compile(model, device, _integers(batch_sizes), length)
-
-    _run(measure, run, "torch_compile")
+        save(profile_torch_compile(model, device, _integers(batch_sizes), length))
 
 
 @command(app=app)
@@ -76,13 +74,10 @@ def sdpa(
     Options:
         lengths: sequence lengths, with commas between.
     """
-
-    def measure() -> Report:
+    with _run(run, "sdpa") as save:
         from mase_hw.kernels.profile.sdpa import profile_sdpa
 
-        return profile_sdpa(model, device, _integers(lengths))
-
-    _run(measure, run, "sdpa")
+        save(profile_sdpa(model, device, _integers(lengths)))
 
 
 @command(app=app)
@@ -102,26 +97,21 @@ def mxint8(
         embeddings: also convert embeddings.
         quantize_values: also round activations.
     """
-
-    def measure() -> Report:
+    with _run(run, *(f"mxint8{part}" for part in ("", "_speed", "_memory", "_error"))) as save:
         from mase_hw.kernels.profile.mxint8 import profile_mxint8
 
         batches = _integers(batch_sizes)
-        return profile_mxint8(model, device, batches, length, embeddings, quantize_values)
 
-    _run(measure, run, *(f"mxint8{part}" for part in ("", "_speed", "_memory", "_error")))
+        save(profile_mxint8(model, device, batches, length, embeddings, quantize_values))
 
 
 @command(app=app)
 def formats(model: Model, *, device: Device = "cpu", length: Length = 64, run: Run) -> None:
     """Every number format on the model's weights: bits, error, cost of rounding."""
-
-    def measure() -> Report:
+    with _run(run, "formats") as save:
         from mase_hw.kernels.profile.formats import profile_formats
 
-        return profile_formats(model, device, length=length)
-
-    _run(measure, run, "formats")
+        save(profile_formats(model, device, length=length))
 
 
 @command(app=app)
@@ -131,13 +121,10 @@ def kernels(*, quick: bool = False, run: Run) -> None:
     Options:
         quick: fewer samples, for a first look.
     """
-
-    def measure() -> Report:
+    with _run(run, "kernels") as save:
         from mase_hw.kernels.profile.kernels import profile_kernels
 
-        return profile_kernels(quick=quick)
-
-    _run(measure, run, "kernels")
+        save(profile_kernels(quick=quick))
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -150,17 +137,21 @@ def _integers(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _run(measure: Callable[[], Report], run: Run, *names: str) -> None:
+@contextmanager
+def _run(run: Run, *names: str) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that takes the report, which is printed and saved then."""
     from rich.console import Console
 
     console = Console(emoji=False)
+    reports: list[Report] = []
     claim(run.out, [f"{name}.{kind}" for name in names for kind in ("csv", "png", "txt")])
     with console.status("measuring"):
         if run.threads:
             import torch
 
             torch.set_num_threads(run.threads)
-        report = measure()
+        yield reports.append
+    (report,) = reports
     for table in report.tables:
         console.print(_rich_table(table))
     for note in report.notes:

@@ -33,6 +33,4 @@ def report(
     display = Display()
     with display.stages(str(project)):
         path = write_report(project, output, inputs=inputs, samples=samples, compare=compare)
-    display.console.print(
-        f"{path} ({path.stat().st_size / 1024:,.0f} KiB)", highlight=False, soft_wrap=True
-    )
+    display.say(f"{path} ({path.stat().st_size / 1024:,.0f} KiB)")

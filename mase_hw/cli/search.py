@@ -112,8 +112,8 @@ def _show(result: SearchResult, model: str, weights: Path | None, display: Displ
     command += f" --weights {weights}" if weights is not None else ""
     lacking = result.best[0].without_hardware
     for reason in lacking[:SHOWN_REASONS]:
-        display.console.print(f"no hardware: {reason}", markup=False)
+        display.say(f"no hardware: {reason}")
     if len(lacking) > SHOWN_REASONS:
         display.console.print(f"and {len(lacking) - SHOWN_REASONS} more without hardware")
     if not lacking:
-        display.console.print(f"{command} --simulate", markup=False)
+        display.say(f"{command} --simulate")

@@ -94,7 +94,7 @@ def synth(
         display.json(report.to_dict())
         display.console.print(report.table())
         if not display.json_output and (told := other_device(project, target)):
-            display.console.print(told, highlight=False, soft_wrap=True)
+            display.say(told)
         return
     from mase_hw.hardware.route import route as place_and_route
 
