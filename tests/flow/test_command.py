@@ -178,6 +178,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_long_steps_say_what_they_do(tmp_path):
+    torch.manual_seed(0)
     found = []
     with listening(found.append):
         graph = mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
