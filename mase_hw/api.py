@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,7 +26,6 @@ from mase_hw.exporters.comparison import Comparison as CodesComparison
 from mase_hw.exporters.comparison import compare as compare_codes
 from mase_hw.graph import MaseGraph, check_finite, trace
 from mase_hw.graph.agreement import CHANNEL, check_agreement
-from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.route import RouteReport
 from mase_hw.hardware.route import route as route_folder
@@ -35,7 +34,7 @@ from mase_hw.hardware.synth import synthesize as synthesize_folder
 from mase_hw.passes.compression.prune import prune_transform_pass
 from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
 from mase_hw.passes.configuration import says_nothing
-from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.options import Hardware
 from mase_hw.pipelines.compression import CompressionPipeline, CompressionResult
 from mase_hw.sim.cocotb_engine import write_testbench
 from mase_hw.sim.compare import Comparison
@@ -76,11 +75,6 @@ def emit_verilog(
     *,
     output: str | Path,
     config: Table | None = None,
-    parallelism: int | str | Table = 1,
-    multipliers: int = 64,
-    memory: Memory = ON_CHIP,
-    queues: Mapping[str, int] | None = None,
-    device: str = GENERIC,
     data: Any = None,
     name: str | None = None,
     reuse: bool = False,
@@ -90,6 +84,7 @@ def emit_verilog(
     reload: Sequence[str] = (),
     parameters: bool = False,
     reload_headroom: int = 0,
+    **options: Setting,
 ) -> Project:
     """Write a SystemVerilog project for a model.
 
@@ -99,13 +94,6 @@ def emit_verilog(
         example_inputs: tensors that the module takes, with a batch dimension where it has one.
         output: folder to write; absent, empty, or an earlier project, which is replaced.
         config: number formats, see `mase_hw.passes.formats.quantize`; else 8-bit fixed point.
-        parallelism: elements per beat: a number, `auto`, or a table per node.
-        multipliers: the budget of `auto`.
-        memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
-            see `mase_hw.passes.hardware.memory`.
-        queues: depths of queues by name, in place of the computed ones.
-        device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
-            products. Simulations and other targets take the same without them.
         data: batches of inputs that show the ranges of values, for fractions left open.
         name: the design's name.
         reuse: run layers that are alike on the hardware of one, with the weights of each in turn. A
@@ -121,6 +109,8 @@ def emit_verilog(
             that the design was made for; elaboration refuses others.
         reload_headroom: bits of range that their weights have beyond those of the model, for
             others that are larger; the hardware has room for any of them.
+        options: parallelism, multipliers, memory, queues and device, see
+            `mase_hw.passes.hardware.options.Hardware`.
 
     Returns:
         The project: its folder, design and annotated graph.
@@ -129,6 +119,7 @@ def emit_verilog(
         MaseError: naming everything that stands in the way, an output below `min_sqnr` too;
             nothing is written then.
     """
+    hardware = Hardware(**options)
     check_folder(Path(output).absolute())
     check_agreement(agreement)
     with claimed(Path(output)):
@@ -151,14 +142,7 @@ def emit_verilog(
             mg = with_headroom(mg, reload, reload_headroom)
         check_sqnr(mg, min_sqnr, agreement)
         warned = warnings(mg, configured=configured)
-        mg = to_hardware(
-            mg,
-            parallelism=parallelism,
-            multipliers=multipliers,
-            memory=memory,
-            queues=queues,
-            device=device,
-        )
+        mg = to_hardware(mg, **vars(hardware))
         project = write_project(
             mg,
             Path(output),

@@ -9,7 +9,6 @@ inside its cell that the library tells. Wires and the tree of the clock are not 
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -86,10 +85,6 @@ class EnergyReport:
                 for name, (both, clock) in self.nodes.items()
             },
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict())
 
     def table(self) -> Table:
         """Return a table with a row per node, for rich."""

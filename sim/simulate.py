@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
@@ -159,10 +158,6 @@ class SimulationReport:
             "memory": vars(self.memory) if self.memory else None,
             "agreement": self.agreement.to_dict() if self.agreement else None,
         }
-
-    def to_json(self) -> str:
-        """Return one JSON object."""
-        return json.dumps(self.to_dict(), indent=2)
 
     def save_outputs(self, path: Path) -> None:
         """Write `codes` and `values` of the first output, `codes_1`, ... of further ones."""

@@ -17,7 +17,7 @@ import typer
 
 from mase_hw import __version__
 from mase_hw._cache import cache_folder
-from mase_hw.cli._files import keep_inputs
+from mase_hw.cli._options import APP
 from mase_hw.errors import CacheError, MaseError
 
 INTERRUPTED = 130
@@ -25,15 +25,11 @@ INTERRUPTED = 130
 
 def build_app() -> typer.Typer:
     """Return the application with the commands of every file of this folder."""
-    app = typer.Typer(
-        name="mase-hw",
-        help="From a PyTorch model to SystemVerilog that equals the quantized model on every bit.",
-        no_args_is_help=True,
-        add_completion=False,
-        pretty_exceptions_enable=False,
-    )
+    for module_info in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module_info.name}")
+    APP.registered_commands.sort(key=lambda item: getattr(item.callback, "__module__", ""))
 
-    @app.callback()
+    @APP.callback()
     def root(
         version: Annotated[
             bool,
@@ -42,11 +38,7 @@ def build_app() -> typer.Typer:
     ) -> None:
         """Keep a single command a subcommand."""
 
-    for module_info in sorted(pkgutil.iter_modules(__path__), key=lambda info: info.name):
-        if not module_info.name.startswith("_"):
-            importlib.import_module(f"{__name__}.{module_info.name}").register(app)
-    keep_inputs(app)
-    return app
+    return APP
 
 
 def _version(asked: bool) -> None:
@@ -63,12 +55,8 @@ def main() -> None:
 
 def emit_verilog_main() -> None:
     """Run `emit-verilog`: the subcommand of that name on its own."""
-    from mase_hw.cli import emit_verilog
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    emit_verilog.register(app)
-    keep_inputs(app)
-    _run(app)
+    importlib.import_module(f"{__name__}.emit_verilog")
+    _run(APP)
 
 
 def _run(app: Callable[[], None]) -> None:

@@ -37,7 +37,7 @@ def load_split(argument: str) -> Split:
     """
     from mase_hw.data import Split
 
-    return Split.read(_given(argument), argument)
+    return Split.read(_samples(argument), argument)
 
 
 def load_examples(argument: str) -> Split | Inputs:
@@ -48,18 +48,18 @@ def load_examples(argument: str) -> Split | Inputs:
     """
     from mase_hw.data import Split, unlabelled
 
-    given = _given(argument)
-    inputs = unlabelled(given)
-    return Split.read(given, argument) if inputs is None else inputs
+    samples = _samples(argument)
+    inputs = unlabelled(samples)
+    return Split.read(samples, argument) if inputs is None else inputs
 
 
-def _given(argument: str) -> object:
+def _samples(argument: str) -> object:
     from mase_hw.data import dataset
 
     if argument.endswith(".npz"):
         return _npz(Path(argument))
     if ":" in argument:
-        return _made(argument)
+        return _built(argument)
     if Path(argument).suffix:
         raise DataError(
             f"{argument} is no data: allowed are a data set's name, an .npz file with inputs and "
@@ -78,7 +78,7 @@ def _npz(path: Path) -> dict[str, object]:
         raise DataError(f"{path} cannot be read as an .npz file: {error}") from error
 
 
-def _made(argument: str) -> object:
+def _built(argument: str) -> object:
     from mase_hw.models.builder import load_factory, reason
 
     factory = load_factory(argument)

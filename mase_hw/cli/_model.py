@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
-from mase_hw._kinds import Table
+from mase_hw._kinds import Setting, Table
+from mase_hw.cli._options import NO_RATE, HardwareOptions, Rate
 from mase_hw.errors import CaptureError, ConfigError
 from mase_hw.registry import nearest
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mase_hw.cli._progress import Display
     from mase_hw.data import Split
     from mase_hw.graph import MaseGraph
+    from mase_hw.passes.hardware.options import Hardware
 
 
 @dataclass(frozen=True)
@@ -124,50 +126,44 @@ def _kind(value: object) -> str:
     return type(value).__name__
 
 
+# Tables of a configuration file.
+TABLES = ("quantize", "parallelism", "memory", "queues")
+
+
 @dataclass(frozen=True)
-class ConfigFile:
-    """The tables of a configuration file; None where it has none.
+class Configuration:
+    """Tables of a configuration file, or options of the command line in their place.
 
     Attributes:
-        needs: why its number formats go with a graph of their own.
+        quantize: number formats.
+        parallelism: elements per beat.
+        targets: rate and budget for which the parallelism is chosen.
+        hardware: other options of `Hardware`.
+        needs: why the number formats go with a graph of their own.
     """
 
     quantize: Table | None = None
     parallelism: int | str | Table | None = None
-    memory: str | Table | None = None
-    queues: Mapping[str, int] | None = None
+    targets: Rate = NO_RATE
+    hardware: Table = field(default_factory=dict)
     needs: str | None = None
 
-    def settle(
-        self,
-        subject: Subject,
-        parallelism: int | str | Mapping[str, object] | None = None,
-        memory: str | None = None,
-        memory_style: str | None = None,
-    ) -> Settings:
-        """Settings in force: the command line's, else the file's, else the model's.
+    def settle(self, subject: Subject) -> Settings:
+        """Settings in force: what is open, the model decides.
 
         Raises:
-            ConfigError: where the number formats were found for other weights.
+            ConfigError: where the number formats were fitted to other weights, or for targets of a
+                parallelism that is a number.
         """
-        from mase_hw.graph.memory import ON_CHIP
         from mase_hw.passes.configuration import says_nothing
+        from mase_hw.passes.hardware.options import Hardware
 
         if self.needs is not None and not subject.mg.is_quantized:
             raise ConfigError(self.needs)
-        where = next(item for item in (memory, self.memory, ON_CHIP) if item is not None)
-        if memory_style is not None:
-            table = where if isinstance(where, Mapping) else {"default": where}
-            where = {**table, "style": memory_style}
+        lanes = subject.parallelism if self.parallelism is None else self.parallelism
         return Settings(
             subject.config if says_nothing(self.quantize) else self.quantize,
-            next(
-                item
-                for item in (parallelism, self.parallelism, subject.parallelism)
-                if item is not None
-            ),
-            where,
-            self.queues,
+            Hardware(_with_targets(lanes, self.targets), **self.hardware),
         )
 
 
@@ -176,34 +172,45 @@ class Settings:
     """Number formats, where they are given, and what makes hardware of a quantised graph."""
 
     quantize: Table | None
-    parallelism: int | str | Table
-    memory: str | Table
-    queues: Mapping[str, int] | None
+    hardware: Hardware
 
 
-def read_config(path: Path | None) -> ConfigFile:
-    """Return the tables of a configuration file.
+def read_config(
+    path: Path | None, parallelism: str | None = None, targets: Rate = NO_RATE, **hardware: Setting
+) -> Configuration:
+    """Return the tables of a configuration file, with options of the command line in their place.
 
     A file whose top level is itself the number formats (`by`, `default`, ...) may hold just that.
     """
-    if path is None:
-        return ConfigFile()
-    tables = read_toml(path)
+    tables = {} if path is None else read_toml(path)
+    weights, needs = None, None
     if "by" in tables or "default" in tables:
-        return ConfigFile(tables)
-    weights, needs = tables.pop(WEIGHTS_KEY, None), None
+        tables = {"quantize": tables}
+    else:
+        weights = tables.pop(WEIGHTS_KEY, None)
     if weights is not None:
         needs = f"{needs_weights(path, weights)}; give --weights {path.parent / weights}"
         needs += ", or find formats for the model's own: mase-hw fit --no-prepare"
-    known = [item.name for item in fields(ConfigFile) if item.name != "needs"]
-    unknown = sorted(set(tables) - set(known))
-    if unknown:
-        raise ConfigError(f"{path}: unknown table {unknown[0]!r}; known: {', '.join(known)}")
-    return ConfigFile(**tables, needs=needs)
+    for name in sorted(set(tables) - set(TABLES)):
+        raise ConfigError(f"{path}: unknown table {name!r}; known: {', '.join(TABLES)}")
+    formats, lanes = tables.pop("quantize", None), tables.pop("parallelism", None)
+    if parallelism is not None:
+        lanes = _read_parallelism(parallelism)
+    return Configuration(formats, lanes, targets, {**tables, **hardware}, needs)
 
 
-def read_parallelism(value: str) -> int | str | Table:
-    """Return a number, `auto`, or the table of a TOML file."""
+def read_hardware(options: HardwareOptions) -> Configuration:
+    """Return the tables of a configuration file, with a command's options in their place."""
+    tables = read_config(options.config, options.parallelism, options.targets)
+    memory = tables.hardware.get("memory", "on-chip") if options.memory is None else options.memory
+    if options.memory_style is not None:
+        table = memory if isinstance(memory, Mapping) else {"default": memory}
+        memory = {**table, "style": options.memory_style}
+    others = {"memory": memory, "multipliers": options.multipliers, "device": options.device}
+    return replace(tables, hardware={**tables.hardware, **others})
+
+
+def _read_parallelism(value: str) -> int | str | Table:
     if value == "auto":
         return value
     if re.fullmatch(r"-?[0-9]+", value):
@@ -215,23 +222,16 @@ def read_parallelism(value: str) -> int | str | Table:
     raise ConfigError(f"--parallelism is {value!r}; allowed: a number, auto, or a .toml file")
 
 
-def with_targets(
-    parallelism: int | str | Mapping[str, object], targets: Mapping[str, float | None]
-) -> int | str | Table:
-    """Return a parallelism that asks for targets too.
-
-    Raises:
-        ConfigError: for targets of a parallelism that is a number.
-    """
-    given = {key: value for key, value in targets.items() if value is not None}
-    if not given:
+def _with_targets(parallelism: int | str | Table, targets: Rate) -> int | str | Table:
+    values = {key: value for key, value in vars(targets).items() if value is not None}
+    if not values:
         return parallelism
     if isinstance(parallelism, Mapping):
-        return {**parallelism, **given}
+        return {**parallelism, **values}
     if parallelism != "auto":
-        option = next(iter(given)).replace("_", "-")
+        option = next(iter(values)).replace("_", "-")
         raise ConfigError(
             f"--{option} chooses the parallelism, and --parallelism is {parallelism}; allowed "
             "beside it: auto, or a table"
         )
-    return {"default": "auto", **given}
+    return {"default": "auto", **values}

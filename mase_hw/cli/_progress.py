@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -22,12 +26,28 @@ from mase_hw._stages import listening
 PATIENCE_SECONDS = 2.0
 
 
+@dataclass
 class Display:
-    """The terminal, or silence."""
+    """The terminal, or one JSON object and silence.
 
-    def __init__(self, *, quiet: bool = False) -> None:
-        self.errors = Console(stderr=True, quiet=quiet, emoji=False)
-        self.console = Console(quiet=quiet, emoji=False)
+    Attributes:
+        json_output: print one JSON object instead of a table.
+    """
+
+    json_output: Annotated[bool, typer.Option("--json")] = False
+
+    def __post_init__(self) -> None:
+        self.errors = Console(stderr=True, quiet=self.json_output, emoji=False)
+        self.console = Console(quiet=self.json_output, emoji=False)
+
+    def json(self, entries: Mapping[str, object]) -> None:
+        """Print the JSON object, if that is what is printed."""
+        if self.json_output:
+            typer.echo(json.dumps(entries, indent=2))
+
+    def say(self, line: object) -> None:
+        """Print one line as it is."""
+        self.console.print(str(line), markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Callable[[int, int], None]]:

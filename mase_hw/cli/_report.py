@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from mase_hw.cli._model import Subject
+from mase_hw.cli._options import Checks, Gate
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -69,35 +70,25 @@ class Report:
         }
 
 
-def check_tools(engine: str | None, target: str | None) -> None:
+def check_tools(checks: Checks) -> None:
     """Raise unless what simulates and synthesizes is here: before anything is written."""
-    if engine is not None:
+    if checks.simulate:
         from mase_hw.sim.simulate import check_engine
 
-        check_engine(engine)
-    if target is not None:
+        check_engine(checks.engine)
+    if checks.synth is not None:
         from mase_hw.hardware.targets import find_target
 
-        find_target(target)
+        find_target(checks.synth)
 
 
 def evaluate(
-    project: Project,
-    subject: Subject,
-    display: Display,
-    *,
-    simulate: bool,
-    engine: str,
-    samples: int | None,
-    stall: float,
-    target: str | None,
-    min_sqnr: float | None = None,
-    agreement: str = "channel",
+    project: Project, subject: Subject, display: Display, checks: Checks, gate: Gate
 ) -> Report:
     """Simulate and synthesize as asked; inputs are the test set where the model has one."""
-    simulation, accuracy, synthesis = None, None, None
+    simulation, accuracy, synthesis, samples = None, None, None, checks.samples
     inputs = subject.split.test_inputs[:samples] if subject.split else None
-    if simulate:
+    if checks.simulate:
         from mase_hw.sim.simulate import simulate as run
 
         with display.stages(subject.mg.name):
@@ -105,18 +96,17 @@ def evaluate(
                 project.folder,
                 inputs,
                 samples=samples,
-                engine=engine,
-                stall=stall,
-                min_sqnr=min_sqnr,
-                agreement=agreement,
+                engine=checks.engine,
+                stall=checks.stall,
+                **vars(gate),
             )
     if subject.split is not None:
         accuracy = measure_accuracy(project, subject, simulation, samples)
-    if target is not None:
+    if checks.synth is not None:
         from mase_hw.hardware.synth import synthesize
 
-        with display.progress(f"synthesizing for {target}") as advance:
-            synthesis = synthesize(project.folder, target, progress=steps(advance))
+        with display.progress(f"synthesizing for {checks.synth}") as advance:
+            synthesis = synthesize(project.folder, checks.synth, progress=steps(advance))
     return Report(project, simulation, accuracy, synthesis)
 
 
@@ -198,7 +188,7 @@ def print_simulation(folder: Path, report: SimulationReport, display: Display) -
     _print(str(folder), rows, display)
     if report.agreement is not None:
         line = f"agrees with the float model: {report.agreement}"
-        display.console.print(line, markup=False, soft_wrap=True)
+        display.say(line)
     print_failure(report, display)
 
 
@@ -208,28 +198,25 @@ def print_failure(simulation: SimulationReport | None, display: Display) -> None
         return
     for mark in simulation.queues:
         text = f"queue {mark.node}: {mark.high_water} of {mark.depth} beats used"
-        display.console.print(text, markup=False)
+        display.say(text)
     if simulation.as_predicted is False:
-        display.console.print(
+        display.say(
             f"the cycles are not those that were predicted: latency {simulation.latency_cycles} "
             f"for {simulation.predicted_latency_cycles}, interval {simulation.interval_cycles} "
-            f"for {simulation.predicted_interval_cycles}",
-            soft_wrap=True,
+            f"for {simulation.predicted_interval_cycles}"
         )
     if simulation.agrees is False:
-        found = simulation.agreement or "they were not compared with it"
-        display.console.print(
+        agreement = simulation.agreement or "they were not compared with it"
+        display.say(
             f"the outputs agree with the float model to less than {simulation.min_sqnr:g} dB: "
-            f"{found}",
-            markup=False,
-            soft_wrap=True,
+            f"{agreement}"
         )
     if simulation.bit_exact:
         return
     if simulation.first_mismatch is not None:
-        display.console.print(str(simulation.first_mismatch), markup=False, soft_wrap=True)
+        display.say(simulation.first_mismatch)
     for violation in simulation.violations:
-        display.console.print(f"stream rule broken: {violation}", markup=False, soft_wrap=True)
+        display.say(f"stream rule broken: {violation}")
 
 
 def _print(title: str, rows: list[tuple[str, str]], display: Display) -> None:

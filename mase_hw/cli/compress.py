@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from mase_hw.cli._options import CHOICES, Json, Model
+from mase_hw.cli._options import CHOICES, Data, Model, Output, Weights, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -16,13 +13,6 @@ if TYPE_CHECKING:
 
     from mase_hw.pipelines.compression import CompressionResult
 
-DataOption = Annotated[
-    str | None,
-    typer.Option(help="Samples: a data set's name, an .npz file or file.py:factory."),
-]
-WeightsOption = Annotated[
-    Path | None, typer.Option(help="Weights for MODEL: .mase, .safetensors or .pt.")
-]
 COLUMNS = (
     "accuracy",
     "mean_squared_error",
@@ -34,76 +24,70 @@ COLUMNS = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands `compress` and `sweep` to the application."""
-    app.command("compress", rich_help_panel=CHOICES)(compress)
-    app.command("sweep", rich_help_panel=CHOICES)(sweep)
-
-
+@command(CHOICES)
 def compress(
     model: Model,
-    config: Annotated[Path, typer.Option(help="TOML file with seed, steps and parallelism.")],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-compressed)."),
-    ] = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
-    json_output: Json = False,
+    *,
+    config: Path,
+    output: Output = None,
+    weights: Weights = None,
+    data: Data = None,
+    display: Display,
 ) -> None:
-    """Prune, quantize and fine-tune MODEL; emit-verilog takes the result."""
+    """Prune, quantize and fine-tune MODEL; emit-verilog takes the result.
+
+    Options:
+        config: TOML file with seed, steps and parallelism.
+        output: folder to write (default: build/NAME-compressed).
+    """
     from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.compression import CompressionPipeline
 
-    display = Display(quiet=json_output)
     pipeline = CompressionPipeline.from_config(read_toml(config))
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-compressed"
     with display.progress(f"compressing {subject.mg.name}") as advance:
         result = pipeline(subject.mg, load_data(subject, data), output=folder, progress=advance)
-    if json_output:
-        typer.echo(json.dumps({**result.to_dict(), "folder": str(folder)}, indent=2))
-        return
+    display.json({**result.to_dict(), "folder": str(folder)})
     _show("compression", result.rows, ("step", *COLUMNS), display)
     _show_test(result, display)
     command = f"mase-hw emit-verilog {model} --weights {folder / 'model.mase'}"
     if result.config is not None:
         command += f" --config {folder / 'config.toml'}"
-    display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
+    display.say(f"{command} --simulate")
 
 
+@command(CHOICES)
 def sweep(
     model: Model,
-    config: Annotated[
-        Path, typer.Option(help="TOML file with a compression, and a table sweep of lists.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-sweep)."),
-    ] = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
-    json_output: Json = False,
+    *,
+    config: Path,
+    output: Output = None,
+    weights: Weights = None,
+    data: Data = None,
+    display: Display,
 ) -> None:
-    """Run a compression at every point of a grid; write a table and a figure."""
+    """Run a compression at every point of a grid; write a table and a figure.
+
+    Options:
+        config: TOML file with a compression, and a table sweep of lists.
+        output: folder to write (default: build/NAME-sweep).
+    """
     from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject
     from mase_hw.pipelines.sweep import sweep as run
 
-    display = Display(quiet=json_output)
     tables = read_toml(config)
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-sweep"
     with display.progress(f"sweeping {subject.mg.name}") as advance:
         result = run(subject.mg, load_data(subject, data), tables, output=folder, progress=advance)
-    if json_output:
-        typer.echo(json.dumps({"points": list(result.rows), "folder": str(folder)}, indent=2))
-        return
+    display.json({"points": list(result.rows), "folder": str(folder)})
     _show("sweep", result.rows, (*tables["sweep"], *COLUMNS, "error"), display)
-    display.console.print(str(folder / "sweep.csv"), markup=False)
+    display.say(folder / "sweep.csv")
 
 
 def _show(
@@ -129,7 +113,7 @@ def _show_test(result: CompressionResult, display: Display) -> None:
     before, after = (_with_error(test, when) for when in ("before", "after"))
     name = str(test["metric"]).replace("_", " ")
     text = f"{name} on {test['samples']} test samples: {before} before, {after} after"
-    display.console.print(text, markup=False, soft_wrap=True)
+    display.say(text)
 
 
 def _with_error(test: Mapping[str, object], when: str) -> str:

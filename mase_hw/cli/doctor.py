@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mase_hw.cli._options import MEASURE
+from mase_hw.cli._options import MEASURE, command
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `doctor` to the application."""
-    app.command("doctor", rich_help_panel=MEASURE)(doctor)
-
-
+@command(MEASURE)
 def doctor() -> None:
     """Show which tools are found, in which version, and how to install the others."""
     from mase_hw.cli._progress import Display
@@ -38,8 +34,8 @@ def _list_kernels(console: Console) -> None:
     table = Table(title="Kernels, best first")
     for heading in ("format", "kernel", "offers", "runs here"):
         table.add_column(heading, overflow="fold")
-    for name, found in implementations().items():
-        for item in found:
+    for name, kernels in implementations().items():
+        for item in kernels:
             runs = item.reason or "[green]yes[/]"
             table.add_row(name, item.name, ", ".join(item.operations), runs)
     console.print(table)

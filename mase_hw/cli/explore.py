@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +10,7 @@ import typer
 
 from mase_hw._results import result_file
 from mase_hw.cli._files import claim
-from mase_hw.cli._options import CHOICES, Clock, Config, Device, Json, Model
+from mase_hw.cli._options import CHOICES, Config, Device, Model, Output, Targets, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -19,82 +19,55 @@ if TYPE_CHECKING:
     from mase_hw.hardware.explore import Plan
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `explore` to the application."""
-    app.command("explore", rich_help_panel=CHOICES)(explore)
-
-
+@command(CHOICES)
 def explore(
     model: Model,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-explore)."),
-    ] = None,
+    *,
+    output: Output = None,
     config: Config = None,
-    target_interval: Annotated[
-        int | None, typer.Option(help="Cycles an inference, at most.")
-    ] = None,
-    target_fps: Annotated[
-        float | None,
-        typer.Option(help="With --clock: inferences a second, at least."),
-    ] = None,
-    clock: Clock = None,
-    max_lut: Annotated[int | None, typer.Option(help="Look-up tables, at most.")] = None,
-    max_dsp: Annotated[int | None, typer.Option(help="DSP blocks, at most.")] = None,
-    max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
+    targets: Targets,
     device: Device = "generic",
-    points: Annotated[int, typer.Option(min=2, help="Points of the Pareto front.")] = 12,
-    json_output: Json = False,
+    points: Annotated[int, typer.Option(min=2)] = 12,
+    display: Display,
 ) -> None:
     """Choose the parallelism of MODEL for a rate or a budget; write it and the Pareto front.
 
     Writes parallelism.toml, a table that --parallelism and a configuration file take, and
     front.svg.
+
+    Options:
+        output: folder to write (default: build/NAME-explore).
+        points: points of the Pareto front.
     """
     from rich.table import Table
 
-    from mase_hw.cli._model import load_subject, read_config, with_targets
+    from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.exploration import explored
     from mase_hw.emit.flow import quantize
 
-    display = Display(quiet=json_output)
-    targets = {
-        "target_interval": target_interval,
-        "target_fps": target_fps,
-        "clock": clock,
-        "max_lut": max_lut,
-        "max_dsp": max_dsp,
-        "max_bram": max_bram,
-    }
     subject = load_subject(model, display)
     folder = output or Path("build") / f"{subject.mg.name}-explore"
     claim(folder, ("parallelism.toml", "front.svg"))
-    settings = read_config(config).settle(subject)
-    fixed = settings.parallelism if isinstance(settings.parallelism, dict) else "auto"
-    asked = with_targets(fixed, targets)
+    tables = read_config(config, targets=targets, device=device)
+    if not isinstance(tables.parallelism, dict):
+        tables = replace(tables, parallelism="auto")
+    settings = tables.settle(subject)
     with display.stages(subject.mg.name):
         mg = subject.mg if subject.mg.is_quantized else quantize(subject.mg, settings.quantize)
-        plan, front, considered = explored(
-            mg,
-            parallelism=asked,
-            memory=settings.memory,
-            queues=settings.queues,
-            device=device,
-            points=points,
-        )
-    with result_file(folder / "parallelism.toml") as made:
-        made.write_text(plan.to_toml(mg.name))
-    with result_file(folder / "front.svg") as made:
-        _drawn(mg.name, front, plan).savefig(made, format="svg", metadata={"Date": None})
-    if json_output:
-        found = {
+        plan, front, considered = explored(mg, points=points, **vars(settings.hardware))
+    with result_file(folder / "parallelism.toml") as path:
+        path.write_text(plan.to_toml(mg.name))
+    with result_file(folder / "front.svg") as path:
+        _drawn(mg.name, front, plan).savefig(path, format="svg", metadata={"Date": None})
+    points_of_front = [item.to_dict() for item in front]
+    display.json(
+        {
             **plan.to_dict(),
             "candidates": considered,
-            "front": [item.to_dict() for item in front],
+            "front": points_of_front,
             "folder": str(folder),
         }
-        typer.echo(json.dumps(found))
-        return
+    )
     table = Table("interval", "LUT", "DSP", "BRAM", "slowest node", title=f"Front of {mg.name}")
     for item in [*front, plan]:
         if item is plan:
@@ -104,10 +77,9 @@ def explore(
         )
     display.console.print(table)
     gap = f"within {plan.gap:.1%} of the least" if plan.gap else "proved least"
-    display.console.print(
+    display.say(
         f"chosen, in the last row: {gap} of {considered:,} candidates; {folder}/parallelism.toml, "
-        f"{folder}/front.svg",
-        soft_wrap=True,
+        f"{folder}/front.svg"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,16 +12,18 @@ from mase_hw._kinds import Record, Setting
 from mase_hw.cli._files import claim
 from mase_hw.cli._options import (
     CHOICES,
-    Clock,
+    NO_RATE,
     Config,
-    Json,
+    Data,
+    Decibels,
     Model,
+    Output,
     Parallelism,
-    TargetFps,
-    TargetInterval,
+    Rate,
+    Weights,
+    command,
 )
 from mase_hw.cli._progress import Display
-from mase_hw.cli.compress import DataOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.cli._model import Subject
@@ -30,99 +32,79 @@ if TYPE_CHECKING:
 # Rows that are printed; all of them are in the file.
 SHOWN = 24
 DEFAULT_SQNR = 30.0
-Formats = Annotated[
-    str | None, typer.Option(help="Format families to try, with commas between (default: all).")
-]
-MaxDrop = Annotated[
-    float | None,
-    typer.Option(metavar="POINTS", help="Accuracy that may be lost, in percentage points."),
-]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `fit` to the application."""
-    app.command("fit", rich_help_panel=CHOICES)(fit)
-
-
+@command(CHOICES)
 def fit(
     model: Model,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-formats)."),
-    ] = None,
-    min_sqnr: Annotated[
-        float | None,
-        typer.Option(metavar="DB", help="Signal over error that every output must keep."),
-    ] = None,
-    max_drop: MaxDrop = None,
-    max_lut: Annotated[float | None, typer.Option(help="Look-up tables, at most.")] = None,
-    max_bram: Annotated[float | None, typer.Option(help="Block RAMs, at most.")] = None,
-    formats: Formats = None,
+    *,
+    output: Output = None,
+    min_sqnr: Decibels = None,
+    max_drop: Annotated[float | None, typer.Option(metavar="POINTS")] = None,
+    max_lut: float | None = None,
+    max_bram: float | None = None,
+    formats: str | None = None,
     config: Config = None,
     parallelism: Parallelism = None,
-    target_interval: TargetInterval = None,
-    target_fps: TargetFps = None,
-    clock: Clock = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
-    train: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="EPOCHS",
-            help="Train through the rounding of the formats found, and of cheaper ones.",
-        ),
-    ] = None,
-    prepare: Annotated[
-        bool, typer.Option(help="Try ranges, codes, biases and channel scales fitted to data.")
-    ] = True,
-    seed: Annotated[int, typer.Option(help="Seed of the measurement of errors.")] = 0,
-    json_output: Json = False,
+    rate: Rate,
+    weights: Weights = None,
+    data: Data = None,
+    train: Annotated[int | None, typer.Option(min=1, metavar="EPOCHS")] = None,
+    prepare: bool = True,
+    seed: int = 0,
+    display: Display,
 ) -> None:
     """Find number formats that keep the accuracy of MODEL for the least hardware.
 
     Writes formats.toml, which emit-verilog --config takes, formats.csv and a figure of the front.
     Without a bound of what may be lost, the best agreement within --max-lut and --max-bram.
+
+    Options:
+        output: folder to write (default: build/NAME-formats).
+        min_sqnr: signal over error that every output must keep.
+        max_drop: accuracy that may be lost, in percentage points.
+        max_lut: look-up tables, at most.
+        max_bram: block RAMs, at most.
+        formats: format families to try, with commas between (default: all).
+        rate: with --parallelism auto
+        train: train through the rounding of the formats found, and of cheaper ones.
+        prepare: try ranges, codes, biases and channel scales fitted to data.
+        seed: seed of the measurement of errors.
     """
-    from mase_hw.cli._model import load_subject, read_config, read_parallelism, with_targets
+    from mase_hw.cli._model import load_subject, read_config
     from mase_hw.precision.report import FILES, WEIGHTS, head, to_dict, write
 
-    display = Display(quiet=json_output)
-    asked = None if parallelism is None else read_parallelism(parallelism)
-    given = read_config(config)
+    tables = read_config(config, parallelism, rate)
+    if parallelism is None and rate != NO_RATE and not isinstance(tables.parallelism, dict):
+        tables = replace(tables, parallelism="auto")
     subject = load_subject(model, display, weights)
     folder = output or Path("build") / f"{subject.mg.name}-formats"
     claim(folder, FILES)
-    lanes = given.settle(subject, asked).parallelism
-    targets = {"target_interval": target_interval, "target_fps": target_fps, "clock": clock}
-    if asked is None and any(value is not None for value in targets.values()):
-        lanes = lanes if isinstance(lanes, dict) else "auto"
+    settings = tables.settle(subject)
     goal = {"min_sqnr": min_sqnr, "max_drop": max_drop, "max_lut": max_lut, "max_bram": max_bram}
-    found = find(
+    fitted = find(
         subject,
         display,
         data,
         **goal,
         formats=None if formats is None else [word.strip() for word in formats.split(",")],
-        parallelism=with_targets(lanes, targets),
+        parallelism=settings.hardware.parallelism,
         seed=seed,
         prepare=prepare,
         output=folder,
     )
     if train is not None:
-        found = _trained(found, subject, display, data, train, seed)
-    path = write(found, folder)
-    if json_output:
-        typer.echo(json.dumps({**to_dict(found), "folder": str(folder)}, indent=2))
-        return
-    _show(found, display)
-    for line in head(found):
-        display.console.print(line, markup=False, soft_wrap=True)
+        fitted = _trained(fitted, subject, display, data, train, seed)
+    path = write(fitted, folder)
+    display.json({**to_dict(fitted), "folder": str(folder)})
+    _show(fitted, display)
+    for line in head(fitted):
+        display.say(line)
     command = f"mase-hw emit-verilog {model} --config {path}"
     command += f" --weights {weights}" if weights is not None else ""
-    if found.has_own_weights:
+    if fitted.has_own_weights:
         command = f"mase-hw emit-verilog {model} --weights {folder / WEIGHTS}"
-    display.console.print(f"{command} --simulate", markup=False, soft_wrap=True)
+    display.say(f"{command} --simulate")
 
 
 def automatic(
@@ -147,10 +129,10 @@ def automatic(
             "--formats auto finds number formats, and --config gives them, too; give one of them"
         )
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
-    found = find(subject, display, min_sqnr=wanted, parallelism=parallelism)
-    for note in found.notes:
-        display.console.print(f"Warning: {note}.", markup=False, soft_wrap=True)
-    return found
+    fitted = find(subject, display, min_sqnr=wanted, parallelism=parallelism)
+    for note in fitted.notes:
+        display.say(f"Warning: {note}.")
+    return fitted
 
 
 def find(subject: Subject, display: Display, data: str | None = None, **asked: Setting) -> Fitted:
@@ -160,18 +142,18 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: S
     from mase_hw.data import Split
     from mase_hw.precision import fit_formats
 
-    given = subject.split if data is None else load_examples(data)
+    examples = subject.split if data is None else load_examples(data)
     samples: Record = {}
-    if isinstance(given, Split):
-        samples = {"data": given}
-    elif given is not None:
-        samples = {"data": [given]}
+    if isinstance(examples, Split):
+        samples = {"data": examples}
+    elif examples is not None:
+        samples = {"data": [examples]}
     with display.progress(f"formats of {subject.mg.name}") as advance, listening(lambda _: None):
         return fit_formats(subject.mg, **samples, **asked, progress=advance)
 
 
 def _trained(
-    found: Fitted, subject: Subject, display: Display, data: str | None, epochs: int, seed: int
+    fitted: Fitted, subject: Subject, display: Display, data: str | None, epochs: int, seed: int
 ) -> Fitted:
     from mase_hw.cli._data import load_data
     from mase_hw.precision.train import train_formats
@@ -180,20 +162,20 @@ def _trained(
     samples = split.train_inputs, split.train_labels
     held_out = split.validation_inputs, split.validation_labels
     with display.stages(f"training {subject.mg.name}"):
-        return train_formats(found, samples, held_out, epochs, seed)
+        return train_formats(fitted, samples, held_out, epochs, seed)
 
 
-def _show(found: Fitted, display: Display) -> None:
+def _show(fitted: Fitted, display: Display) -> None:
     from rich.table import Table
 
     from mase_hw.graph.agreement import decibels
 
-    rows = found.rows
+    rows = fitted.rows
     if len(rows) > SHOWN:
         weight = sorted(rows, key=lambda r: -max(r.noise_share or 0.0, r.cost_share or 0.0))[:SHOWN]
         rows = [row for row in rows if row in weight]
-    more = len(found.rows) - len(rows)
-    table = Table(title=f"Formats of {found.name}" + (f", and {more} more" if more else ""))
+    more = len(fitted.rows) - len(rows)
+    table = Table(title=f"Formats of {fitted.name}" + (f", and {more} more" if more else ""))
     for name in ("node", "operand", "format"):
         table.add_column(name)
     for name in ("bits", "of the error", "of the cost"):
@@ -207,9 +189,9 @@ def _show(found: Fitted, display: Display) -> None:
     table.add_column("formats", no_wrap=True)
     for name in ("agreement", "accuracy", "LUT", "DSP", "BRAM", "memory", "cost"):
         table.add_column(name, justify="right")
-    least = found.result.cost.weighed
-    for item in [*(x for x in found.front if x.name.startswith("uniform")), found.result]:
-        if item is found.result:
+    least = fitted.result.cost.weighed
+    for item in [*(x for x in fitted.front if x.name.startswith("uniform")), fitted.result]:
+        if item is fitted.result:
             table.add_section()
         reals = [x.sqnr_db for x in item.outputs.values() if x.sqnr_db is not None]
         others = [str(x) for x in item.outputs.values() if x.sqnr_db is None]

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from string import ascii_uppercase
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from mase_hw.cli._options import MEASURE, Json
+from mase_hw.cli._options import MEASURE, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -21,62 +18,54 @@ if TYPE_CHECKING:
 ERROR_FORMATS = ((8, 4), (12, 8), (16, 12))
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `operators` to the application."""
-    app.command("operators", rich_help_panel=MEASURE)(operators)
+@command(MEASURE)
+def operators(*, errors: bool = False, display: Display) -> None:
+    """List the operators that have hardware, with their ATen targets and number formats.
 
-
-def operators(
-    errors: Annotated[
-        bool, typer.Option("--errors", help="Compute the errors of the nonlinear functions.")
-    ] = False,
-    json_output: Json = False,
-) -> None:
-    """List the operators that have hardware, with their ATen targets and number formats."""
-    display = Display(quiet=json_output)
+    Options:
+        errors: compute the errors of the nonlinear functions.
+    """
     if errors:
         measured = _measure(display)
-        if json_output:
-            typer.echo(json.dumps({"errors": [_description(item) for item in measured]}, indent=2))
+        display.json({"errors": [_description(item) for item in measured]})
         display.console.print(_error_table(measured))
         return
     from mase_hw.ops import carried
     from mase_hw.ops import operators as registered
 
     # Those with a role are what the flow itself inserts.
-    known = [operator for operator in registered().values() if operator.role is None]
-    if json_output:
-        entries = [
-            {
-                "operator": item.name,
-                "targets": item.targets,
-                "formats": item.formats,
-                "carried": carried(item),
-            }
-            for item in known
-        ]
-        typer.echo(json.dumps({"operators": entries}, indent=2))
-    _print_table(display, known)
+    public = [operator for operator in registered().values() if operator.role is None]
+    entries = [
+        {
+            "operator": item.name,
+            "targets": item.targets,
+            "formats": item.formats,
+            "carried": carried(item),
+        }
+        for item in public
+    ]
+    display.json({"operators": entries})
+    _print_table(display, public)
 
 
-def _print_table(display: Display, known: list[Operator]) -> None:
+def _print_table(display: Display, listed: list[Operator]) -> None:
     """Print the operators; sets of formats that many share have a letter, explained below."""
     from rich.table import Table
 
-    sets = dict.fromkeys(_formats(item) for item in known if item.formats)
+    sets = dict.fromkeys(_formats(item) for item in listed if item.formats)
     letters = dict(zip(sets, ascii_uppercase, strict=False))
     table = Table(title="Operators")
     table.add_column("operator", no_wrap=True)
     table.add_column("torch.ops", overflow="fold")
     table.add_column("formats", justify="center")
-    for item in known:
+    for item in listed:
         table.add_row(item.name, _names(item.targets), letters.get(_formats(item), "-"))
     display.console.print(table)
     for formats, letter in letters.items():
         own, carried = (", ".join(names) for names in formats)
         text = f"{own}; through exact values {carried}" if carried else own
-        display.console.print(f"{letter}: {text}", highlight=False)
-    display.console.print("-: those of the operators that it is made of", highlight=False)
+        display.say(f"{letter}: {text}")
+    display.say("-: those of the operators that it is made of")
 
 
 def _formats(item: Operator) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -96,15 +85,15 @@ def _measure(display: Display) -> list[FunctionError]:
     from mase_hw.formats.fixed import Fixed
     from mase_hw.ops import unary_operators
 
-    found: list[FunctionError] = []
+    errors: list[FunctionError] = []
     functions = unary_operators()
     with display.progress("comparing every code") as advance:
         for width, frac_width in ERROR_FORMATS:
             number_format = Fixed(width, frac_width)
             for function in functions:
-                found.append(function.error(function.call(number_format, number_format)))
-                advance(len(found), len(functions) * len(ERROR_FORMATS))
-    return found
+                errors.append(function.error(function.call(number_format, number_format)))
+                advance(len(errors), len(functions) * len(ERROR_FORMATS))
+    return errors
 
 
 def _description(item: FunctionError) -> dict[str, object]:

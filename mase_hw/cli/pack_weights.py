@@ -7,30 +7,25 @@ from typing import Annotated
 
 import typer
 
-from mase_hw.cli._options import HARDWARE
+from mase_hw.cli._options import HARDWARE, Project, command
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `pack-weights` to the application."""
-    app.command("pack-weights", rich_help_panel=HARDWARE)(pack_weights)
-
-
+@command(HARDWARE)
 def pack_weights(
-    project: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A project emitted with --reload.")
-    ],
-    weights: Annotated[
-        Path,
-        typer.Option(help="Checkpoint with the names of the model: .safetensors, .pt or .mase."),
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Image to write.")],
+    project: Project, *, weights: Path, output: Annotated[Path, typer.Option("--output", "-o")]
 ) -> None:
-    """Write the image that loads a checkpoint into the running design of DIR."""
+    """Write the image that loads a checkpoint into the running design of DIR.
+
+    Options:
+        project: a project emitted with --reload.
+        weights: checkpoint with the names of the model: .safetensors, .pt or .mase.
+        output: image to write.
+    """
     from mase_hw._results import check_result, result_file
     from mase_hw.deploy.weights import pack_weights as pack
 
     check_result(output)
     data = pack(project, weights)
-    with result_file(output) as made:
-        made.write_bytes(data)
+    with result_file(output) as path:
+        path.write_bytes(data)
     typer.echo(f"{output}: {len(data):,} bytes")

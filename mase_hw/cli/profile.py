@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mase_hw.cli._files import claim
-from mase_hw.cli._options import MEASURE
+from mase_hw.cli._options import APP, MEASURE, command
 
 if TYPE_CHECKING:
     from mase_hw.kernels.profile import Report, Table
@@ -17,125 +19,112 @@ if TYPE_CHECKING:
 app = typer.Typer(
     no_args_is_help=True, help="Measure time and memory of a model, or of the kernels."
 )
+APP.add_typer(app, name="profile", rich_help_panel=MEASURE)
 
-Model = Annotated[
-    str,
-    typer.Argument(
-        help="A registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
-        "transformers, or file.py:factory (runs the file)."
-    ),
-]
+MODEL_HELP = (
+    "A registered model such as digits-mlp, minilm, smollm2-135m, a folder or hub id of "
+    "transformers, or file.py:factory (runs the file)."
+)
+Model = Annotated[str, typer.Argument(metavar="MODEL", help=MODEL_HELP)]
 Device = Annotated[str, typer.Option(help="cpu or cuda.")]
-Out = Annotated[
-    Path, typer.Option("--output", "-o", "--out", help="Folder to write: CSV files and figures.")
-]
 Batches = Annotated[str, typer.Option(help="Batch sizes, with commas between.")]
-Lengths = Annotated[str, typer.Option(help="Sequence lengths, with commas between.")]
 Length = Annotated[int, typer.Option(min=1, help="Tokens of a sequence.")]
-Threads = Annotated[int, typer.Option(min=0, help="CPU threads; 0 leaves the choice to torch.")]
-
-DEFAULT_OUT = Path("profile")
 _SPREAD = "_spread"
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the command group to the main command."""
-    parent.add_typer(app, name="profile", rich_help_panel=MEASURE)
+@dataclass(frozen=True)
+class Run:
+    """Run of a measurement.
+
+    Attributes:
+        threads: CPU threads; 0 leaves the choice to torch.
+        out: folder to write: CSV files and figures.
+    """
+
+    threads: Annotated[int, typer.Option(min=0)] = 0
+    out: Annotated[Path, typer.Option("--output", "-o", "--out")] = Path("profile")
 
 
-@app.command("torch-compile")
+@command(app=app)
 def torch_compile(
     model: Model,
+    *,
     device: Device = "cpu",
     batch_sizes: Batches = "1,2,4,8,16,32,64",
     length: Length = 64,
-    threads: Threads = 0,
-    out: Out = DEFAULT_OUT,
+    run: Run,
 ) -> None:
     """Eager against torch.compile: first call, steady state, break-even, graph breaks."""
-
-    def measure() -> Report:
+    with _run(run, "torch_compile") as save:
         from mase_hw.kernels.profile.torch_compile import profile_torch_compile
 
-        return profile_torch_compile(model, device, _integers(batch_sizes), length)
-
-    _run(measure, threads, out, "torch_compile")
+        save(profile_torch_compile(model, device, _integers(batch_sizes), length))
 
 
-@app.command("sdpa")
+@command(app=app)
 def sdpa(
     model: Model,
+    *,
     device: Device = "cpu",
-    lengths: Lengths = "64,128,256,512,1024,2048",
-    threads: Threads = 0,
-    out: Out = DEFAULT_OUT,
+    lengths: str = "64,128,256,512,1024,2048",
+    run: Run,
 ) -> None:
-    """Naive against fused attention: time, peak memory, which backend ran."""
+    """Naive against fused attention: time, peak memory, which backend ran.
 
-    def measure() -> Report:
+    Options:
+        lengths: sequence lengths, with commas between.
+    """
+    with _run(run, "sdpa") as save:
         from mase_hw.kernels.profile.sdpa import profile_sdpa
 
-        return profile_sdpa(model, device, _integers(lengths))
-
-    _run(measure, threads, out, "sdpa")
+        save(profile_sdpa(model, device, _integers(lengths)))
 
 
-@app.command("mxint8")
+@command(app=app)
 def mxint8(
     model: Model,
+    *,
     device: Device = "cpu",
     batch_sizes: Batches = "1,4,16",
     length: Length = 64,
-    embeddings: Annotated[bool, typer.Option(help="Also convert embeddings.")] = True,
-    quantize_values: Annotated[bool, typer.Option(help="Also round activations.")] = False,
-    threads: Threads = 0,
-    out: Out = DEFAULT_OUT,
+    embeddings: bool = True,
+    quantize_values: Annotated[bool, typer.Option()] = False,
+    run: Run,
 ) -> None:
-    """Float against MXINT8: speed, error, and the memory term by term."""
+    """Float against MXINT8: speed, error, and the memory term by term.
 
-    def measure() -> Report:
+    Options:
+        embeddings: also convert embeddings.
+        quantize_values: also round activations.
+    """
+    with _run(run, *(f"mxint8{part}" for part in ("", "_speed", "_memory", "_error"))) as save:
         from mase_hw.kernels.profile.mxint8 import profile_mxint8
 
         batches = _integers(batch_sizes)
-        return profile_mxint8(model, device, batches, length, embeddings, quantize_values)
 
-    _run(measure, threads, out, *(f"mxint8{part}" for part in ("", "_speed", "_memory", "_error")))
+        save(profile_mxint8(model, device, batches, length, embeddings, quantize_values))
 
 
-@app.command("formats")
-def formats(
-    model: Model,
-    device: Device = "cpu",
-    length: Length = 64,
-    threads: Threads = 0,
-    out: Out = DEFAULT_OUT,
-) -> None:
+@command(app=app)
+def formats(model: Model, *, device: Device = "cpu", length: Length = 64, run: Run) -> None:
     """Every number format on the model's weights: bits, error, cost of rounding."""
-
-    def measure() -> Report:
+    with _run(run, "formats") as save:
         from mase_hw.kernels.profile.formats import profile_formats
 
-        return profile_formats(model, device, length=length)
-
-    _run(measure, threads, out, "formats")
+        save(profile_formats(model, device, length=length))
 
 
-@app.command("kernels")
-def kernels(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer samples, for a first look.")
-    ] = False,
-    threads: Threads = 0,
-    out: Out = DEFAULT_OUT,
-) -> None:
-    """The MXINT8 kernels of this machine against its memory, torch and torch.compile."""
+@command(app=app)
+def kernels(*, quick: bool = False, run: Run) -> None:
+    """The MXINT8 kernels of this machine against its memory, torch and torch.compile.
 
-    def measure() -> Report:
+    Options:
+        quick: fewer samples, for a first look.
+    """
+    with _run(run, "kernels") as save:
         from mase_hw.kernels.profile.kernels import profile_kernels
 
-        return profile_kernels(quick=quick)
-
-    _run(measure, threads, out, "kernels")
+        save(profile_kernels(quick=quick))
 
 
 def _integers(text: str) -> tuple[int, ...]:
@@ -148,23 +137,27 @@ def _integers(text: str) -> tuple[int, ...]:
     return numbers
 
 
-def _run(measure: Callable[[], Report], threads: int, out: Path, *names: str) -> None:
+@contextmanager
+def _run(run: Run, *names: str) -> Iterator[Callable[[Report], None]]:
+    """Yield a function that takes the report, which is printed and saved then."""
     from rich.console import Console
 
     console = Console(emoji=False)
-    claim(out, [f"{name}.{kind}" for name in names for kind in ("csv", "png", "txt")])
+    reports: list[Report] = []
+    claim(run.out, [f"{name}.{kind}" for name in names for kind in ("csv", "png", "txt")])
     with console.status("measuring"):
-        if threads:
+        if run.threads:
             import torch
 
-            torch.set_num_threads(threads)
-        report = measure()
+            torch.set_num_threads(run.threads)
+        yield reports.append
+    (report,) = reports
     for table in report.tables:
         console.print(_rich_table(table))
     for note in report.notes:
         console.print(f"- {note}", highlight=False)
     console.print(", ".join(f"{key}: {value}" for key, value in report.setting.items()))
-    for path in report.save(out):
+    for path in report.save(run.out):
         console.print(f"wrote {path}", highlight=False)
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from mase_hw._kinds import Record
-from mase_hw.cli._options import CHOICES, Json, Model
+from mase_hw.cli._options import (
+    CHOICES,
+    Count,
+    Data,
+    Model,
+    OptionalCount,
+    Output,
+    Weights,
+    command,
+)
 from mase_hw.cli._progress import Display
-from mase_hw.cli.compress import DataOption, WeightsOption
 
 if TYPE_CHECKING:
     from mase_hw.search import SearchResult
@@ -20,70 +25,62 @@ if TYPE_CHECKING:
 SHOWN_REASONS = 3
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command `search` to the application."""
-    app.command("search", rich_help_panel=CHOICES)(search)
-
-
+@command(CHOICES)
 def search(
     model: Model,
-    config: Annotated[
-        Path, typer.Option(help="TOML file with space, objectives, sampler and trials.")
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Folder to write (default: build/NAME-search)."),
-    ] = None,
-    weights: WeightsOption = None,
-    data: DataOption = None,
-    storage: Annotated[
-        str | None, typer.Option(help="SQLite file or SQLAlchemy URL (default: OUTPUT/study.db).")
-    ] = None,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes on this machine; with --dask, on all.")
-    ] = 1,
-    dask: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, such as tcp://HOST:8786.")
-    ] = None,
-    trials: Annotated[int | None, typer.Option(min=1, help="Trials of the whole study.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the sampler.")] = None,
-    samples: Annotated[
-        int | None, typer.Option(min=1, help="Validation samples per trial (default: all).")
-    ] = None,
-    json_output: Json = False,
+    *,
+    config: Path,
+    output: Output = None,
+    weights: Weights = None,
+    data: Data = None,
+    storage: str | None = None,
+    workers: Count = 1,
+    dask: str | None = None,
+    trials: OptionalCount = None,
+    seed: int | None = None,
+    samples: OptionalCount = None,
+    display: Display,
 ) -> None:
-    """Search number formats and parallelism; emit-verilog --config takes the result."""
+    """Search number formats and parallelism; emit-verilog --config takes the result.
+
+    Options:
+        config: TOML file with space, objectives, sampler and trials.
+        output: folder to write (default: build/NAME-search).
+        storage: SQLite file or SQLAlchemy URL (default: OUTPUT/study.db).
+        workers: processes on this machine; with --dask, on all.
+        dask: address of a Dask scheduler, such as tcp://HOST:8786.
+        trials: trials of the whole study.
+        seed: seed of the sampler.
+        samples: validation samples per trial (default: all).
+    """
     from mase_hw._config_file import read_toml
     from mase_hw.cli._data import load_data
     from mase_hw.cli._model import load_subject
     from mase_hw.search import Samples, study
 
-    display = Display(quiet=json_output)
     tables: Record = read_toml(config)
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
     subject = load_subject(model, display, weights)
-    given = Samples()
+    drawn = Samples()
     if subject.split is not None or data is not None:
-        given = Samples.of(load_data(subject, data), samples)
+        drawn = Samples.of(load_data(subject, data), samples)
     folder = output or Path("build") / f"{subject.mg.name}-search"
     with display.progress(f"searching {subject.mg.name}") as advance:
         result = study.search(
             subject.mg,
             tables,
             output=folder,
-            samples=given,
+            samples=drawn,
             storage=storage,
             workers=workers,
             dask=dask,
             builder=None if Path(model).suffix in (".pt2", ".mase") else model,
             progress=advance,
         )
-    if json_output:
-        typer.echo(json.dumps(_description(result), indent=2))
-    else:
-        _show(result, model, weights, display)
+    display.json(_description(result))
+    _show(result, model, weights, display)
 
 
 def _description(result: SearchResult) -> dict[str, object]:
@@ -99,7 +96,7 @@ def _description(result: SearchResult) -> dict[str, object]:
     }
 
 
-def _show(result: SearchResult, model: str, given: Path | None, display: Display) -> None:
+def _show(result: SearchResult, model: str, weights: Path | None, display: Display) -> None:
     from rich.table import Table
 
     table = Table(title=f"{result.trials} trials, {len(result.failed)} failed")
@@ -110,13 +107,13 @@ def _show(result: SearchResult, model: str, given: Path | None, display: Display
         table.add_row(str(item.number), *(f"{item.metrics[name]:.6g}" for name in names))
     display.console.print(table)
     command = f"mase-hw emit-verilog {model} --config {result.folder / 'best.toml'}"
-    found = result.folder / "best.mase"
-    weights = found if found.is_file() else given
+    best = result.folder / "best.mase"
+    weights = best if best.is_file() else weights
     command += f" --weights {weights}" if weights is not None else ""
     lacking = result.best[0].without_hardware
     for reason in lacking[:SHOWN_REASONS]:
-        display.console.print(f"no hardware: {reason}", markup=False)
+        display.say(f"no hardware: {reason}")
     if len(lacking) > SHOWN_REASONS:
         display.console.print(f"and {len(lacking) - SHOWN_REASONS} more without hardware")
     if not lacking:
-        display.console.print(f"{command} --simulate", markup=False)
+        display.say(f"{command} --simulate")

@@ -32,12 +32,12 @@ def bus_kinds() -> Mapping[str, type[BusKind]]:
 
 @dataclass(frozen=True)
 class BusOptions:
-    """What a user asks for.
+    """Choice of bus ports.
 
     Attributes:
         name: one of `bus_kinds()`.
-        width_bits: of every stream of the bus; None for the least that the bus takes.
-        own_clock: whether the design has another clock than the bus.
+        width_bits: bits of every stream of the bus; None for the least that the bus takes.
+        own_clock: a clock of its own for the design.
 
     Raises:
         ConfigError: for a bus that is not there, or an option that it does not have.
@@ -61,7 +61,7 @@ class BusOptions:
 def bus_options(
     name: str | None, width_bits: int | None, *, own_clock: bool = False
 ) -> BusOptions | None:
-    """Return what the options of a command ask for; None for no bus.
+    """Bus of the options of a command; None without one.
 
     Raises:
         ConfigError: for an option of a bus without one, or one that is not allowed.

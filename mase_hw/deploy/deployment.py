@@ -17,7 +17,7 @@ CLOCK_MHZ = 100.0
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a user asks for.
+    """Additions to a project.
 
     Attributes:
         bus: bus ports.

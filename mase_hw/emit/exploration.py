@@ -4,48 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mase_hw.emit.flow import lowered
+from mase_hw._kinds import Setting
+from mase_hw.emit.flow import estimator, lowered
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import GENERIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
-from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.options import Hardware
 
 
 def explored(
-    mg: MaseGraph,
-    *,
-    parallelism: int | str | Mapping[str, object] = "auto",
-    memory: Memory = ON_CHIP,
-    queues: Mapping[str, int] | None = None,
-    device: str = GENERIC,
-    points: int = 12,
+    mg: MaseGraph, *, points: int = 12, **options: Setting
 ) -> tuple[Plan, list[Plan], int]:
     """Return the parallelism for a target, the front of what is possible, and the candidates.
 
     Args:
         mg: a quantised graph.
-        parallelism: `auto`, or a table with targets and with what is fixed; see `to_hardware`.
-            Without a target, the least resources.
-        memory: where weights lie.
-        queues: depths of queues by name.
-        device: whose blocks may be used.
         points: of the front.
+        options: fields of `mase_hw.passes.hardware.options.Hardware`; a table of parallelism has
+            targets and what is fixed. Without a target, the least resources.
 
     Raises:
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
     mg = lowered(mg)
-    table = parallelism if isinstance(parallelism, Mapping) else {}
+    hardware = Hardware(**options)
+    table = hardware.parallelism if isinstance(hardware.parallelism, Mapping) else {}
     fixed, targets = split_targets(table)
-    explorer = Explorer.of(mg, fixed, device, memory)
+    explorer = Explorer.of(mg, fixed, hardware.device, hardware.memory)
     front = explorer.front(points)
     if targets is None:
         return front[0], front, explorer.count
-
-    def whole(asked: Mapping[str, object]) -> Estimate:
-        given = {"parallelism": asked, "memory": memory, "queues": queues, "device": device}
-        return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
-
-    return fitting(explorer, targets, whole), front, explorer.count
+    return fitting(explorer, targets, estimator(mg, hardware)), front, explorer.count

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import torch
 
 from mase_hw._collection import known_objects_kept
-from mase_hw._kinds import Record, Table
+from mase_hw._kinds import Record, Setting, Table
 from mase_hw._stages import stage
 from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.metadata import common
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.estimate import Estimate, estimate
@@ -51,7 +50,7 @@ from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_p
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.widen import widened
 from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.options import Hardware
 from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 from mase_hw.passes.hardware.reuse import insert_loops_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
@@ -68,7 +67,7 @@ def canonicalize(mg: MaseGraph, config: Mapping[str, object] | None = None) -> M
         config: the number formats that it is to have, or the space of a search for them: what
             stands behind weights of a few values, as signs, is not folded into them.
     """
-    # The first pass starts metadata anew, which the given graph keeps.
+    # The first pass starts metadata anew, which the caller's graph keeps.
     mg, _ = init_metadata_analysis_pass(mg.copy(), {})
     mg, _ = raise_patterns_transform_pass(mg, {})
     # Operators are bound to constants, not to how they were computed.
@@ -143,9 +142,9 @@ def quantize(
     stage("number formats")
     config = {} if config is None else config
     trial = Trial(*with_ranges(mg, config, data, reuse=reuse), config)
-    found = trial.run(config)
-    _TRIALS[found] = trial
-    return found
+    mg = trial.run(config)
+    _TRIALS[mg] = trial
+    return mg
 
 
 @dataclass(frozen=True)
@@ -173,8 +172,8 @@ class Trial:
         parsed = Configuration.parse(self.config, [node.name for node in self.graph.nodes])
         entries: Record = {}
         for name, fields in keys.items():
-            known = parsed.for_node(name, common(self.graph.node(name)).operator)
-            entries[name] = {"config": {**known, **fields}}
+            explicit = parsed.for_node(name, common(self.graph.node(name)).operator)
+            entries[name] = {"config": {**explicit, **fields}}
         return with_entries(self.config, entries)
 
 
@@ -257,43 +256,34 @@ def with_loops(mg: MaseGraph) -> MaseGraph:
         ) from None
 
 
+def estimator(mg: MaseGraph, hardware: Hardware) -> Callable[[Table], Estimate]:
+    """Function of a table of parallelism: the estimate of a graph with it."""
+
+    def estimated(table: Table) -> Estimate:
+        arguments = {**vars(hardware), "parallelism": table}
+        return estimate(add_hardware_metadata_analysis_pass(mg, arguments)[0])
+
+    return estimated
+
+
 @known_objects_kept()
-def to_hardware(
-    mg: MaseGraph,
-    *,
-    parallelism: int | str | Mapping[str, object] = 1,
-    multipliers: int = 64,
-    memory: Memory = ON_CHIP,
-    queues: Mapping[str, int] | None = None,
-    device: str = GENERIC,
-) -> MaseGraph:
+def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
 
     Args:
         mg: a quantised graph.
-        parallelism: elements per beat: a number, `auto`, or a table per node. A table may ask for
-            a target instead (`mase_hw.hardware.explore`): `target_interval`, `target_fps` with
-            `clock`, `max_lut`, `max_dsp`, `max_bram`.
-        multipliers: the budget of `auto` without a target.
-        memory: where weights lie.
-        queues: depths of queues by name.
-        device: whose blocks may be used: `generic` for none, or `xcup`.
+        options: fields of `mase_hw.passes.hardware.options.Hardware`.
 
     Raises:
         UnsupportedError: with everything that has no hardware.
         EmissionError: when the design would deadlock.
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
+    hardware = Hardware(**options)
     stage("what has hardware")
     mg = lowered(mg)
     stage("parallelism and queues")
-    arguments = {
-        "multipliers": multipliers,
-        "memory": memory,
-        "queues": queues,
-        "device": device,
-    }
-    asked, targets = split_targets(parallelism)
+    lanes, targets = split_targets(hardware.parallelism)
     shared = bool(loops_of(mg))
     if targets is not None and shared:
         raise ParallelismError(
@@ -301,14 +291,10 @@ def to_hardware(
             "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
-        nodes = mg
-
-        def whole(table: Mapping[str, object]) -> Estimate:
-            given = {"parallelism": table, **arguments}
-            return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
-
-        asked = chosen_parallelism(mg, asked, targets, whole, device, memory).table
-    mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
+        lanes = chosen_parallelism(
+            mg, lanes, targets, estimator(mg, hardware), hardware.device, hardware.memory
+        ).table
+    mg, _ = add_hardware_metadata_analysis_pass(mg, {**vars(hardware), "parallelism": lanes})
     stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:
         raise ConfigError(

@@ -148,10 +148,6 @@ class RouteReport:
             "synthesis": self.synthesis.to_dict(),
         }
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict())
-
     def tables(self) -> list[Table]:
         """Tables for rich: figures, then the critical path of the median run."""
         return [self._figures(), self._path()]

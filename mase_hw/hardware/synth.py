@@ -72,10 +72,6 @@ class SynthesisReport:
             "other": dict(self.other),
         }
 
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict())
-
     def table(self) -> Table:
         """Return a table with a row per node, for rich."""
         from rich.table import Table

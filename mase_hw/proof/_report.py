@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -168,10 +167,6 @@ class ProofReport:
                 for row in self.rows
             ],
         }
-
-    def to_json(self) -> str:
-        """Return `to_dict` as one JSON object."""
-        return json.dumps(self.to_dict())
 
     def cell_table(self) -> Table:
         """Return a table with a row per cell: its control and its data, for rich."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import networkx as nx
 from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
@@ -22,6 +21,9 @@ def rejoining(mg: MaseGraph) -> dict[Node, list[Edge]]:
     wait. Such operands lie in one block of the graph (Hopcroft and Tarjan 1973). So does one that
     meets what comes from before the fork, by another way.
     """
+    # Commands that predict nothing start faster without it.
+    import networkx as nx
+
     ways: nx.Graph[Node] = nx.Graph()
     edges = {
         node: list(consumers(node))

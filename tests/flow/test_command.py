@@ -9,10 +9,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import typer
 from torch import nn
 
 import mase_hw
 from mase_hw._stages import listening
+from mase_hw.cli import build_app
+from mase_hw.cli._model import Subject, read_hardware
+from mase_hw.cli._options import HardwareOptions, Targets
+from mase_hw.cli._options import command as add_command
+from mase_hw.passes.hardware.options import Hardware
 from tests.flow.perceptrons import command, json_command, seeded
 
 SIMULATION_KEYS = {
@@ -172,6 +178,7 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_long_steps_say_what_they_do(tmp_path):
+    torch.manual_seed(0)
     found = []
     with listening(found.append):
         graph = mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
@@ -193,3 +200,39 @@ def test_long_steps_say_what_they_do(tmp_path):
     count = len(found)
     mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3))
     assert len(found) == count
+
+
+def test_every_option_is_described() -> None:
+    from typer.main import get_command
+
+    commands = dict(get_command(build_app()).commands)  # type: ignore[attr-defined]
+    commands |= commands.pop("profile").commands
+    assert len(commands) >= 20
+    for name, item in commands.items():
+        for parameter in item.params:
+            assert parameter.help, f"{name}: {parameter.name}"
+
+
+def test_a_description_of_no_option_is_refused() -> None:
+    def simulate(*, samples: int = 1) -> None:
+        """Simulate.
+
+        Options:
+            sample: inferences.
+        """
+
+    with pytest.raises(TypeError, match="simulate describes sample, which is no option of it"):
+        add_command(app=typer.Typer())(simulate)
+
+
+def test_options_take_the_place_of_a_configuration_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    path.write_text('parallelism = 2\nmemory = "external"\n[queues]\na = 3\n')
+    subject = Subject(mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3)))
+    by_file = read_hardware(HardwareOptions(path)).settle(subject).hardware
+    assert (by_file.parallelism, by_file.memory, by_file.queues) == (2, "external", {"a": 3})
+    options = HardwareOptions(path, "auto", 9, Targets(max_lut=5), "on-chip", "logic")
+    table = {"default": "auto", "max_lut": 5}
+    style = {"default": "on-chip", "style": "logic"}
+    settings = read_hardware(options).settle(subject)
+    assert settings.hardware == Hardware(table, 9, style, {"a": 3})

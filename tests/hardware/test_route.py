@@ -305,7 +305,7 @@ def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed: RouteRepor
 
 
 def test_cycles_become_seconds_at_the_rate_that_is_reached(routed: RouteReport) -> None:
-    entry = json.loads(routed.to_json())
+    entry = json.loads(json.dumps(routed.to_dict()))
     assert entry["interval_cycles"] * entry["inferences_per_second"] == pytest.approx(
         routed.fmax_mhz * 1e6
     )

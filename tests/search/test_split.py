@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from mase_hw.cli import search as command
+from mase_hw.cli._progress import Display
 from mase_hw.data import Split, dataset
 from mase_hw.errors import DataError
 
@@ -50,7 +51,7 @@ def test_a_search_never_sees_the_test_samples(tmp_path, monkeypatch):
     config = tmp_path / "search.toml"
     config.write_text("")
     with pytest.raises(SeenError):
-        command.search("digits-mlp", config)
+        command.search("digits-mlp", config=config, display=Display())
     held = dataset("digits").load().hold_out()
     assert torch.equal(seen[0].inputs, held.validation_inputs)
     assert torch.equal(seen[0].labels, held.validation_labels)

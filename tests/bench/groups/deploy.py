@@ -135,7 +135,7 @@ def serial_rows(folder: Path, quick: bool) -> Iterator[Row]:
     from mase_hw.emit.design import DesignSummary
     from mase_hw.emit.project import load_reference
 
-    subject = load_subject(MODEL, Display(quiet=True))
+    subject = load_subject(MODEL, Display(json_output=True))
     assert subject.split is not None
     count = 10 if quick else INFERENCES
     project = emit_verilog(
@@ -168,7 +168,7 @@ def board_rows(board: str, folder: Path, quick: bool) -> Iterator[Row]:
     from mase_hw.cli._model import load_subject
     from mase_hw.cli._progress import Display
 
-    subject = load_subject(MODEL, Display(quiet=True))
+    subject = load_subject(MODEL, Display(json_output=True))
     with timed() as elapsed:
         _, report = build(
             subject.mg, board=board, output=folder / "net", config=subject.config, parallelism=1
@@ -189,7 +189,7 @@ def page_rows(model: str, folder: Path, quick: bool) -> Iterator[Row]:
     from mase_hw.cli._progress import Display
     from mase_hw.report import write_report
 
-    subject = load_subject(model, Display(quiet=True))
+    subject = load_subject(model, Display(json_output=True))
     # That of the transformer is of its linear layers alone.
     config = None if model == "bert-tiny" else subject.config
     project = emit_verilog(
@@ -218,7 +218,7 @@ def energy_rows(folder: Path, quick: bool) -> Iterator[Row]:
 
     if not LIBERTY.is_file():
         raise ConfigError(f"{LIBERTY} is missing: apt install qflow-tech-osu035")
-    subject = load_subject(MODEL, Display(quiet=True))
+    subject = load_subject(MODEL, Display(json_output=True))
     project = emit_verilog(
         subject.mg, output=folder / "net", config=subject.config, parallelism=1
     ).folder

@@ -1,0 +1,33 @@
+"""Choices that make hardware of a quantised graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mase_hw.graph.memory import GENERIC, ON_CHIP
+from mase_hw.passes.hardware.memory import Memory
+from mase_hw.passes.hardware.parallelism import Parallelism
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Hardware of a quantised graph, also as arguments of `add_hardware_metadata_analysis_pass`.
+
+    Attributes:
+        parallelism: elements per beat: a number, `auto`, or a table per node. A table may ask for
+            a target instead (`mase_hw.hardware.explore`): `target_interval`, `target_fps` with
+            `clock`, `max_lut`, `max_dsp`, `max_bram`.
+        multipliers: the budget of `auto` without a target.
+        memory: `on-chip`, or `external` for weights that come through one AXI4 port, or a table,
+            see `mase_hw.passes.hardware.memory`.
+        queues: depths of queues by name, in place of the computed ones.
+        device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
+            products. Simulations and other targets take the same without them.
+    """
+
+    parallelism: Parallelism = 1
+    multipliers: int = 64
+    memory: Memory = ON_CHIP
+    queues: Mapping[str, int] | None = None
+    device: str = GENERIC
