@@ -35,8 +35,6 @@ class Fitted:
         name: of the model.
         goal: what was asked.
         result: the configuration, its cost, and what it keeps on samples to judge on.
-        predicted_db: agreement as errors of its options say, measured where it was chosen, without
-            correction; None where outputs are no reals, and of graphs with fitted ranges or codes.
         front: other configurations that were run: on the way, and uniform ones; likewise.
         float_accuracy: of the float model; None without labels.
         examples: that were judged on.
@@ -51,7 +49,6 @@ class Fitted:
     name: str
     goal: Goal
     result: Result
-    predicted_db: float | None
     front: Sequence[Result]
     float_accuracy: float | None = None
     examples: int = 0

@@ -28,11 +28,10 @@ from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, beyond, keeps
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
-from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
-from mase_hw.precision.noise_file import EXAMPLES, measured_noise
+from mase_hw.precision.noise import Progress
+from mase_hw.precision.noise_file import measured_noise
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, measured_noise_of
-from mase_hw.precision.propagation import by_confidence
 from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
@@ -117,7 +116,7 @@ class Fitting:
             if best is not found.result:
                 self._front.append(found.result)
                 best = replace(best, rows=self._rows(best))
-                found = replace(found, result=best, predicted_db=None)
+                found = replace(found, result=best)
         front = [*found.front, *self._front]
         return replace(found, front=[item for item in front if item is not found.result])
 
@@ -188,20 +187,9 @@ class Fitting:
             self._mg.name,
             self._goal,
             result,
-            self._predicted(chosen, result),
             [item for _, item in self._tried.values() if item.name != result.name],
             parallelism=self._parallelism,
         )
-
-    def _predicted(self, chosen: Chosen, result: Result) -> float | None:
-        """Return the agreement that errors of all operands together say, see `Fitted`."""
-        real = any(item.sqnr_db is not None for item in result.outputs.values())
-        if self._measure.weigh is by_confidence or result.steps or not real:
-            return None
-        meter = NoiseMeter(self._mg, self._operands, self._measure, self._seed)
-        batches = parts(self._mg, self._samples.spread(self._mg, EXAMPLES), EXAMPLES)
-        noise = meter.relative(batches, chosen.options)
-        return -10.0 * math.log10(max(float(noise.max()), TINY))
 
     def _advance(self, done: int, total: int, part: int) -> None:
         """Tell of progress; measuring, choosing and comparing are as long as each other."""

@@ -5,8 +5,7 @@ to the outputs along their derivatives. Of the error `J d` of an output, with th
 matrix of derivatives `J`, the power is the mean of `(r J d)^2` over random vectors `r` whose
 elements have mean 0 and variance 1 (Hutchinson, 1990): one pass backwards for each `r` serves all
 formats of all operands. What no derivative leads away from is measured with a run of the whole
-graph. For a choice, errors of different operands are taken to add up in power; of what is chosen
-the errors themselves are added, as those of weights may go together.
+graph. Errors of different operands are taken to add up in power.
 """
 
 from __future__ import annotations
@@ -133,23 +132,6 @@ class NoiseMeter:
                 table.power[place][number] += errors.power(operand, given)
         table.signal += errors.signal
         table.done += 1
-
-    def relative(self, batches: Sequence[Sequence[Tensor]], chosen: Sequence[int]) -> Tensor:
-        """Return error over signal of all operands in an option each, `[outputs]`.
-
-        Args:
-            batches: parts of the samples.
-            chosen: the place of each operand's option.
-        """
-        power = signal = torch.zeros(len(self._measure.targets), dtype=torch.float64)
-        for number, inputs in enumerate(batches):
-            errors = self._propagation(inputs, number)
-            power = power + errors.together(
-                (operand, operand.options[option].number_format)
-                for operand, option in zip(self._operands, chosen, strict=True)
-            )
-            signal = signal + errors.signal
-        return power / signal.clamp(min=TINY)
 
     def _propagation(self, inputs: Sequence[Tensor], number: int) -> Propagation:
         generator = torch.Generator().manual_seed(self._seed * 1_000_003 + number)

@@ -62,15 +62,6 @@ class Operand:
     word: str
     options: tuple[Option, ...]
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is the same for all inferences."""
-        return self.word != RESULT and self.name not in dict(stream_operands(self.node))
-
-    def keys(self, option: Option) -> dict[str, object]:
-        """Return what the entry of the node says for an option."""
-        return {f"{self.word}_{key}": value for key, value in option.fields.items()}
-
 
 def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[Operand]:
     """Return what is to be chosen, in the order of the graph.

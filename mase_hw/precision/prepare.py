@@ -50,11 +50,7 @@ def prepared(fitting: Fitting, found: Fitted) -> Fitted:
             best = result
     if not kept:
         return replace(found, tried=tried)
-    again = (
-        _again(fitting, kept)
-        if found.goal.bounds_loss
-        else replace(found, result=best, predicted_db=None)
-    )
+    again = _again(fitting, kept) if found.goal.bounds_loss else replace(found, result=best)
     if again is None or not _is_better(again, found):
         return replace(found, tried=tried)
     front = [*found.front, found.result]

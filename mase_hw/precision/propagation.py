@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -105,29 +105,6 @@ class Propagation:
         if not self._leads_on(operand.node):
             return self._directly(operand.node, changed)
         return torch.stack([_power(item) for item in self._errors(operand.node, changed)])
-
-    @torch.no_grad()
-    def together(self, rounded: Iterable[tuple[Operand, Format]]) -> Tensor:
-        """Return the same with all operands rounded.
-
-        Errors of constants are the same at every call, and are added along the derivatives; those
-        of streams, of which one is rounded several times on its way, add up in power.
-        """
-        totals: dict[tuple[int, int], Tensor] = {}
-        power = torch.zeros(len(self._measure.targets), dtype=torch.float64)
-        for operand, number_format in rounded:
-            node = operand.node
-            if not operand.is_constant or not self._leads_on(node):
-                power += self.power(operand, number_format)
-                continue
-            for output, errors in enumerate(
-                self._errors(node, self._changed(operand, number_format))
-            ):
-                key = output, errors.shape[-1]
-                totals[key] = totals[key] + errors if key in totals else errors
-        for (output, _), errors in totals.items():
-            power[output] += _power(errors)
-        return power
 
     def _leads_on(self, node: Node) -> bool:
         """Return whether a derivative of an output after a node's result is known."""

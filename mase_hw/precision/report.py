@@ -109,7 +109,6 @@ def to_dict(found: Fitted) -> dict[str, object]:
         "goal": str(found.goal),
         "examples": found.examples,
         "notes": list(found.notes),
-        "predicted_db": found.predicted_db,
         "float_accuracy": found.float_accuracy,
         "chosen": found.result.to_dict(),
         "front": [item.to_dict() for item in found.front],
