@@ -3,13 +3,11 @@
 Every node has candidates: a parallelism of each of its streams, elements of its constants a cycle,
 and of what the memories of its constants are made, with the cycles of their netlist and what they
 are estimated to take. Streams that meet have
-one parallelism. CP-SAT of OR-tools chooses a candidate of each node, with a fixed seed and one
-worker, so that equal questions have equal answers.
+one parallelism. A `Problem` has one candidate of each node.
 
-Resources are weighed by `Estimate`: look-up tables, DSP blocks at `DSP_LUT` and block RAMs at
-`BRAM_LUT` tables each, about their shares of the larger devices of the family. What is put between
-nodes afterwards, such as queues, is not among the candidates: budgets are checked against the whole
-design, and where it takes more, candidates are chosen anew for as much less.
+Resources are weighed as `Estimate.weighed` says. What is put between nodes afterwards, such as
+queues, is not among the candidates: budgets are checked against the whole design, and where it
+takes more, candidates are chosen anew for as much less.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from operator import add
 from typing import Any
@@ -28,17 +26,14 @@ from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, of_components
+from mase_hw.hardware.estimate import Estimate, of_cells
+from mase_hw.hardware.problem import STEPS, Problem, steps
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
 
-DSP_LUT, BRAM_LUT = 100, 300
-SEED, EFFORT = 1, 20.0
-# Costs are whole numbers for the solver: block RAMs are counted by halves.
-HALVES = 2
 # Of many sizes those are tried that are so much larger than the one before.
 GROWTHS = (1.0, 1.3, 1.7, 2.2, 3.0)
 MOST_CANDIDATES = 60_000
@@ -151,28 +146,15 @@ class Candidate:
         lanes: values of the groups of lanes that it sees.
         unrolled: elements of its constants a cycle.
         cycles: of an inference.
-        lut: look-up tables.
-        dsp: DSP blocks.
-        halves: block RAMs, times two.
+        cost: in whole look-up tables and halves of block RAMs.
         style: of what its memories of constants are made.
     """
 
     lanes: tuple[int, ...]
     unrolled: Mapping[str, int]
     cycles: int
-    lut: int
-    dsp: int
-    halves: int
+    cost: Estimate
     style: str = AUTO
-
-    @property
-    def cost(self) -> int:
-        """Resources in look-up tables, as `explore` weighs them."""
-        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.halves // HALVES
-
-    def amount(self, name: str) -> int:
-        """Return how much it takes of a resource, block RAMs in halves."""
-        return self.halves if name == "bram" else int(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -182,36 +164,28 @@ class Plan:
     Attributes:
         table: the table of `parallelism`, with the styles of memories that are not `auto`.
         interval: cycles from one inference to the next.
-        lut: look-up tables of all nodes, estimated.
-        dsp: DSP blocks.
-        bram: block RAMs.
+        cost: of all nodes, estimated.
         gap: how much less may be possible at most, of the cost; 0 where this is proved best.
         slowest: the node that decides the interval.
     """
 
     table: Table
     interval: int
-    lut: int
-    dsp: int
-    bram: float
+    cost: Estimate
     gap: float = 0.0
     slowest: str = ""
 
-    @property
-    def cost(self) -> float:
-        """Resources in look-up tables, as `explore` weighs them."""
-        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
-
     def to_dict(self) -> dict[str, object]:
         """Return everything, with the table."""
-        names = ("interval", "lut", "dsp", "bram", "gap", "slowest")
-        return {**{name: getattr(self, name) for name in names}, "parallelism": self.table}
+        resources = {name: getattr(self.cost, name) for name in STEPS}
+        known = {"interval": self.interval, **resources, "gap": self.gap, "slowest": self.slowest}
+        return {**known, "parallelism": self.table}
 
     def to_toml(self, name: str) -> str:
         """Return the table as text that a configuration file may hold."""
         lines = [
             f"# Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
-            f"# estimated at {self.lut} LUT, {self.dsp} DSP, {self.bram:g} BRAM.",
+            f"# estimated at {self.cost.lut} LUT, {self.cost.dsp} DSP, {self.cost.bram:g} BRAM.",
             "[parallelism]",
             f"default = {self.table['default']}",
         ]
@@ -253,9 +227,7 @@ class Explorer:
             memory: of what memories are made, where that is fixed.
         """
         fixed, memory = split_styles(fixed, memory)
-        mg, _ = assign_orders_transform_pass(mg)
-        mg, _ = insert_broadcasts_transform_pass(mg)
-        mg, _ = end_rows_analysis_pass(mg)
+        mg = with_orders(mg)
         space = parallelism_space(mg, fixed)
         _, _, styles = place_constants(mg, memory)
         for growth in GROWTHS:
@@ -274,12 +246,8 @@ class Explorer:
         Raises:
             ParallelismError: where no plan meets the targets; it names what binds, and the nearest.
         """
-        budgets = {
-            name: math.floor(
-                (most - (spared or {}).get(name, 0.0)) * (HALVES if name == "bram" else 1)
-            )
-            for name, most in targets.budgets.items()
-        }
+        spared = spared or {}
+        budgets = {name: most - spared.get(name, 0.0) for name, most in targets.budgets.items()}
         if targets.cycles is not None:
             self._check_cycles(targets.cycles)
             plan = self._least(targets.cycles, budgets)
@@ -292,8 +260,8 @@ class Explorer:
             raise ParallelismError(
                 f"an interval of {targets.cycles:,} cycles does not fit within "
                 f"{_named(targets.budgets)}: the nearest is {fastest.interval:,} cycles, where "
-                f"{fastest.slowest} binds, with {fastest.lut:,} LUT, {fastest.dsp} DSP and "
-                f"{fastest.bram:g} BRAM"
+                f"{fastest.slowest} binds, with {fastest.cost.lut:,} LUT, {fastest.cost.dsp} DSP "
+                f"and {fastest.cost.bram:g} BRAM"
             )
         return fastest
 
@@ -323,38 +291,31 @@ class Explorer:
                 f"at its largest parallelism; the nearest is {fastest[place]:,}"
             )
 
-    def _too_little(self, budgets: Mapping[str, int]) -> str:
-        """Return why budgets allow no design."""
+    def _too_little(self, budgets: Mapping[str, float]) -> str:
         for name, most in budgets.items():
-            amounts = [min(c.amount(name) for c in item) for item in self.candidates]
-            scale = _scale(name)
-            plan = self._smallest(name)
-            needed = plan if plan is not None else sum(amounts)
+            amounts = [min(getattr(c.cost, name) for c in item) for item in self.candidates]
+            solved = _solve(self.space, self.candidates, partial(steps, name), {})
+            needed = sum(amounts if solved is None else (getattr(c.cost, name) for c in solved[0]))
             if needed > most:
                 place = amounts.index(max(amounts))
                 return (
-                    f"max_{name} {most / scale:g} is too little: this model takes at least "
-                    f"{needed / scale:g}, of which {self.space.choices[place].node} binds with "
-                    f"{amounts[place] / scale:g}; the nearest is max_{name} {needed / scale:g}"
+                    f"max_{name} {most:g} is too little: this model takes at least {needed:g}, of "
+                    f"which {self.space.choices[place].node} binds with {amounts[place]:g}; the "
+                    f"nearest is max_{name} {needed:g}"
                 )
         return f"no parallelism fits within {_named(budgets)} at once; raise one of them"
 
-    def _smallest(self, name: str) -> int | None:
-        """Return the least of a resource that any design takes."""
-        solved = _solve(self.space, self.candidates, lambda c: c.amount(name), {})
-        return None if solved is None else sum(c.amount(name) for c in solved[0])
-
-    def _least(self, cycles: int | None, budgets: Mapping[str, int]) -> Plan | None:
+    def _least(self, cycles: int | None, budgets: Mapping[str, float]) -> Plan | None:
         """Return the plan of least cost within an interval and budgets."""
         kept = [
             [c for c in item if cycles is None or c.cycles <= cycles] for item in self.candidates
         ]
         if not all(kept):
             return None
-        solved = _solve(self.space, kept, lambda c: c.cost, budgets)
+        solved = _solve(self.space, kept, _weighed, budgets)
         return None if solved is None else self._plan(*solved)
 
-    def _fastest(self, budgets: Mapping[str, int]) -> Plan | None:
+    def _fastest(self, budgets: Mapping[str, float]) -> Plan | None:
         """Return the plan of the smallest interval within budgets, and of least cost there."""
         steps = sorted({c.cycles for item in self.candidates for c in item})
         low = max(min(c.cycles for c in item) for item in self.candidates)
@@ -386,17 +347,10 @@ class Explorer:
         return Plan(
             table,
             max(cycles, default=0),
-            sum(item.lut for item in chosen),
-            sum(item.dsp for item in chosen),
-            sum(item.halves for item in chosen) / HALVES,
+            reduce(add, (item.cost for item in chosen), Estimate()),
             gap,
             self.space.choices[cycles.index(max(cycles))].node if cycles else "",
         )
-
-
-def _scale(name: str) -> int:
-    """Return how many whole numbers stand for one of a resource."""
-    return HALVES if name == "bram" else 1
 
 
 def _named(budgets: Mapping[str, float]) -> str:
@@ -471,87 +425,56 @@ def _candidates(
     lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist, style: str
 ) -> list[Candidate]:
     """Return the candidates that a netlist is, one a style of memories that makes a difference."""
-    # The words of memories would take long to compute and change little.
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
-    others = [cell for cell in netlist.cells.values() if not isinstance(cell, RomSource)]
-    rest = reduce(
-        add, (of_components(cell.components, contents=False) for cell in others), Estimate()
-    )
-    found: dict[tuple[int, int], Candidate] = {}
+    rest = of_cells(cell for cell in netlist.cells.values() if not isinstance(cell, RomSource))
+    found: dict[tuple[float, float], Candidate] = {}
     for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
-        made = (
-            of_components(replace(cell, style=name).components, contents=False) for cell in memories
-        )
-        item = reduce(add, made, rest)
-        lut, halves = round(item.lut), round(item.bram * HALVES)
-        cycles = netlist.busy_cycles
-        candidate = Candidate(lanes, unrolled, cycles, lut, item.dsp, halves, name)
-        found.setdefault((lut, halves), candidate)
+        item = rest + of_cells(replace(cell, style=name) for cell in memories)
+        cost = Estimate(round(item.lut), dsp=item.dsp, bram=round(2 * item.bram) / 2)
+        candidate = Candidate(lanes, unrolled, netlist.busy_cycles, cost, name)
+        found.setdefault((cost.lut, cost.bram), candidate)
     return list(found.values())
 
 
 def _solve(
     space: Space,
     candidates: Sequence[Sequence[Candidate]],
-    cost: Callable[[Candidate], int],
-    budgets: Mapping[str, int],
+    amount: Callable[[Candidate], int],
+    budgets: Mapping[str, float],
 ) -> tuple[list[Candidate], float] | None:
-    """Return the candidates of least cost within budgets, and the gap that is not proved."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    values = [{value: model.new_bool_var("") for value in items} for items in space.candidates]
-    for by_value in values:
-        model.add_exactly_one(by_value.values())
-    picked = []
+    """Return the candidates of the least amount within budgets, and the gap that is not proved."""
+    problem = Problem[Candidate](space.candidates)
     for choice, items in zip(space.choices, candidates, strict=True):
-        kept = _undominated(items, cost, budgets)
-        literals = [model.new_bool_var("") for _ in kept]
-        model.add_exactly_one(literals)
-        for place, group in enumerate(choice.groups):
-            for value, literal in values[group].items():
-                using = [
-                    chosen
-                    for chosen, item in zip(literals, kept, strict=True)
-                    if item.lanes[place] == value
-                ]
-                model.add(sum(using) == literal)
-        picked.append((literals, kept))
-    everything = [
-        (literal, item)
-        for literals, kept in picked
-        for literal, item in zip(literals, kept, strict=True)
-    ]
-    for name, most in budgets.items():
-        model.add(sum(item.amount(name) * literal for literal, item in everything) <= most)
-    model.minimize(sum(cost(item) * literal for literal, item in everything))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = SEED
-    solver.parameters.max_deterministic_time = EFFORT
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    chosen = [
-        next(item for literal, item in zip(literals, kept, strict=True) if solver.value(literal))
-        for literals, kept in picked
-    ]
-    reached, bound = solver.objective_value, solver.best_objective_bound
-    return chosen, (reached - bound) / reached if reached else 0.0
+        problem.add(_undominated(items, amount, budgets), choice.groups)
+    problem.bound_resources(budgets)
+    chosen = problem.least(amount)
+    return None if chosen is None else (chosen, problem.gap)
+
+
+def _weighed(item: Candidate) -> int:
+    return round(item.cost.weighed)
 
 
 def _undominated(
-    items: Sequence[Candidate], cost: Callable[[Candidate], int], budgets: Mapping[str, int]
+    items: Sequence[Candidate], amount: Callable[[Candidate], int], budgets: Mapping[str, float]
 ) -> list[Candidate]:
-    """Return the candidates that none with the same lanes beats in cost and what has a budget."""
+    """Return the candidates that none with the same lanes beats in amount and in budgets."""
     best: dict[tuple[int, ...], list[Candidate]] = {}
-    for item in sorted(items, key=cost):
+    for item in sorted(items, key=amount):
         kept = best.setdefault(item.lanes, [])
         if not any(
-            all(other.amount(name) <= item.amount(name) for name in budgets) for other in kept
+            all(getattr(other.cost, name) <= getattr(item.cost, name) for name in budgets)
+            for other in kept
         ):
             kept.append(item)
     return [item for kept in best.values() for item in kept]
+
+
+def with_orders(mg: MaseGraph) -> MaseGraph:
+    """Return a graph whose streams have orders, ready for a parallelism."""
+    mg, _ = assign_orders_transform_pass(mg)
+    mg, _ = insert_broadcasts_transform_pass(mg)
+    return end_rows_analysis_pass(mg)[0]
 
 
 def chosen_parallelism(

@@ -9,28 +9,28 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, field
+from functools import partial, reduce
 from itertools import product
 from operator import add
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.precision.cost import Cost, CostTable, makers
+from mase_hw.hardware.estimate import Estimate
+from mase_hw.hardware.problem import Problem
+from mase_hw.precision.cost import CostTable, makers
 from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option
 
 TOGETHER = 2
-SEED, EFFORT = 1, 20.0
-# Whole numbers for the solver: in a bound of noise, in a look-up table, in half a block RAM.
+# Whole numbers for the solver in a bound of noise and in a look-up table; the gap to the least.
 NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
-COST_UNITS = 16
-# Steps of a resource in one of it.
-STEPS: Mapping[str, int] = {"lut": COST_UNITS, "bram": 2}
+COST_UNITS, GAP = 16, 1e-3
+# Resources that a goal may bound.
+BOUNDED = ("lut", "bram")
 
 
 @dataclass(frozen=True)
@@ -41,14 +41,18 @@ class Pick:
         options: (place of an operand, place of its option).
         cost: what they take; of an operand that is priced alone, more than in 16 bits.
         noise: that they add, by output.
+        lanes: values of the groups of lanes that the node sees, where those are chosen, too.
+        unrolled: elements of the node's constants a cycle, likewise.
 
     Those of a graph, `Chooser.groups`, are the first operands of each node together, then each
     other one by itself.
     """
 
     options: tuple[tuple[int, int], ...]
-    cost: Cost
+    cost: Estimate
     noise: Tensor
+    lanes: tuple[int, ...] = ()
+    unrolled: Mapping[str, int] = field(default_factory=dict)
 
     def values(self, names: Sequence[str]) -> list[float]:
         """Return what less is better of."""
@@ -88,7 +92,7 @@ class Chooser:
         self, operands: Sequence[Operand], noise: Sequence[Tensor], costs: CostTable
     ) -> None:
         self._operands, self._noise, self._costs = operands, noise, costs
-        self._making: dict[tuple[int, int], Cost | None] = {}
+        self._making: dict[tuple[int, int], Estimate | None] = {}
         by_node: dict[Node, list[int]] = defaultdict(list)
         for place, item in enumerate(operands):
             by_node[item.node].append(place)
@@ -100,9 +104,9 @@ class Chooser:
         """Return the node whose operands a pick is of."""
         return self._operands[pick.options[0][0]].node
 
-    def own_cost(self, pick: Pick) -> Cost:
+    def own_cost(self, pick: Pick) -> Estimate:
         """Return what a node takes, without what makes its operands in their formats."""
-        return self._costs.of(self.node_of(pick), self.named(pick)) or Cost()
+        return self._costs.of(self.node_of(pick), self.named(pick)) or Estimate()
 
     def named(self, pick: Pick) -> dict[str, Option]:
         """Return the options of a pick by operand."""
@@ -238,7 +242,7 @@ class Chooser:
                 picked = tuple(zip(places, numbers, strict=True))
                 yield Pick(picked, cost, self._sum(picked))
 
-    def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Cost | None]:
+    def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Estimate | None]:
         """Return what every second width of a node's options takes."""
         tried = [measured_options(self._operands[place]) for place in places]
         return {
@@ -253,14 +257,14 @@ class Chooser:
             if cost is not None:
                 yield Pick(picked, cost - base.cost, self._sum(picked))
 
-    def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Cost | None:
+    def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Estimate | None:
         """Return what a node takes, and what makes its operands in their formats more."""
         costs = [self._costs.of(node, self._named(picked))]
         costs += [self._made(*item) for item in picked]
         known = [item for item in costs if item is not None]
         return reduce(add, known) if len(known) == len(costs) else None
 
-    def _made(self, place: int, number: int) -> Cost | None:
+    def _made(self, place: int, number: int) -> Estimate | None:
         """Return what it takes to make an operand in an option."""
         if (place, number) not in self._making:
             operand = self._operands[place]
@@ -277,108 +281,48 @@ class Chooser:
         return reduce(add, (self._noise[place][number] for place, number in picked))
 
     def _solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
-        problem = Problem()
+        problem = Problem[Pick]()
         for group in self.groups:
-            problem.add_group(group)
+            problem.add(group)
         problem.bound_resources(budgets)
-        unit = float(self.finest().noise.sum()) / NOISE_UNITS
-        picked = problem.solved(bound, unit)
-        return None if picked is None else self.chosen(picked)
-
-
-class Problem:
-    """One pick of each group, within bounds, by CP-SAT.
-
-    Attributes:
-        model: the model, to which more may be added.
-        rows: literals and their picks.
-    """
-
-    def __init__(self) -> None:
-        from ortools.sat.python import cp_model
-
-        self._cp = cp_model
-        self.model = cp_model.CpModel()
-        self.rows: list[tuple[Any, Pick]] = []
-        self._solver = cp_model.CpSolver()
-
-    def switch(self) -> Any:
-        """Return a new literal, true or false as the solver chooses."""
-        return self.model.new_bool_var("")
-
-    def is_on(self, literal: Any) -> bool:
-        """Return whether a literal holds in the solution."""
-        return bool(self._solver.value(literal))
-
-    def add_group(self, group: Sequence[Pick]) -> list[Any]:
-        """Add picks of which one is chosen, and return their literals."""
-        literals = [self.switch() for _ in group]
-        self.model.add_exactly_one(literals)
-        self.rows += list(zip(literals, group, strict=True))
-        return literals
-
-    def bound_resources(self, budgets: Mapping[str, float]) -> None:
-        """Bound resources, by name."""
-        for name, most in budgets.items():
-            steps = STEPS[name]
-            taken = [math.ceil(getattr(pick.cost, name) * steps) for _, pick in self.rows]
-            self.model.add(self._sum(taken) <= math.floor(most * steps))
-
-    def solved(self, bound: Tensor | None, unit: float = 1.0) -> list[Pick] | None:
-        """Return the picks of least cost within a noise by output, or of the least noise.
-
-        Args:
-            bound: of noise; None for the least.
-            unit: of noise where that is least.
-        """
-        if bound is None:
-            noise = [_whole(float(pick.noise.sum()), unit) for _, pick in self.rows]
-            self.model.minimize(self._sum(noise))
+        if bound is not None:
+            picks = cheapest(problem, bound)
         else:
-            for output, most in enumerate(bound.tolist()):
-                unit = most / NOISE_UNITS
-                noise = [_whole(float(pick.noise[output]), unit) for _, pick in self.rows]
-                self.model.add(self._sum(noise) <= NOISE_UNITS)
-            weights = [round(pick.cost.weighed * COST_UNITS) for _, pick in self.rows]
-            self.model.minimize(self._sum(weights))
-        picked = self._solve()
-        if picked is None or bound is None:
-            return picked
-        # Of choices that take the same, the one of the fewest bits of memory.
-        taken = sum(round(pick.cost.weighed * COST_UNITS) for pick in picked)
-        for literal, _ in self.rows:
-            self.model.add_hint(literal, self.is_on(literal))
-        self.model.add(self._sum(weights) <= taken)
-        self.model.minimize(self._sum([round(pick.cost.memory_bits) for _, pick in self.rows]))
-        return self._solve() or picked
-
-    def _solve(self) -> list[Pick] | None:
-        parameters = self._solver.parameters
-        parameters.num_workers, parameters.random_seed = 1, SEED
-        parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, 1e-3
-        if self._solver.solve(self.model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
-            return None
-        return [pick for literal, pick in self.rows if self.is_on(literal)]
-
-    def _sum(self, numbers: Sequence[int]) -> Any:
-        literals = [literal for literal, _ in self.rows]
-        return self._cp.LinearExpr.weighted_sum(literals, numbers)
+            unit = float(self.finest().noise.sum()) / NOISE_UNITS
+            picks = problem.least(partial(_noise, unit, None), GAP)
+        return None if picks is None else self.chosen(picks)
 
 
-def _mean(costs: Sequence[Cost | None]) -> Cost | None:
+def cheapest(problem: Problem[Pick], bound: Tensor) -> list[Pick] | None:
+    """Return the picks of least cost within a noise by output; of equal ones, the fewest bits."""
+    for output, most in enumerate(bound.tolist()):
+        problem.bound(partial(_noise, most / NOISE_UNITS, output), NOISE_UNITS)
+    picks = problem.least(_weighed, GAP)
+    if picks is None:
+        return None
+    problem.bound(_weighed, sum(map(_weighed, picks)))
+    return problem.least(lambda pick: round(pick.cost.memory_bits), GAP) or picks
+
+
+def _weighed(pick: Pick) -> int:
+    return round(pick.cost.weighed * COST_UNITS)
+
+
+def _mean(costs: Sequence[Estimate | None]) -> Estimate | None:
     """Return the mean of costs; None where one of them is."""
     known = [cost for cost in costs if cost is not None]
-    return reduce(add, known).over(len(known)) if len(known) == len(costs) else None
+    return reduce(add, known) / len(known) if len(known) == len(costs) else None
 
 
-def _whole(noise: float, unit: float) -> int:
+def _noise(unit: float, output: int | None, pick: Pick) -> int:
+    noise = float(pick.noise.sum() if output is None else pick.noise[output])
     return min(math.ceil(noise / max(unit, 1e-300)), MOST_NOISE)
 
 
 def _worth(picks: Sequence[Pick]) -> list[Pick]:
     """Return the picks that no other one is as good as in everything, the cheapest first."""
-    ordered = sorted(picks, key=lambda pick: pick.values(tuple(STEPS)))
-    values = torch.tensor([pick.values(tuple(STEPS)) for pick in ordered], dtype=torch.float64)
+    ordered = sorted(picks, key=lambda pick: pick.values(BOUNDED))
+    values = torch.tensor([pick.values(BOUNDED) for pick in ordered], dtype=torch.float64)
     kept: list[int] = []
     for place in range(len(ordered)):
         if not kept or not bool((values[kept] <= values[place]).all(1).any()):

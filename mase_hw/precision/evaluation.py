@@ -13,9 +13,10 @@ from torch import Tensor
 
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.hardware.estimate import Estimate
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.accuracy import DIGITS, PERCENT, SURE, Scored, Scorer
-from mase_hw.precision.cost import Cost, Lanes, cost_of, costs_of, with_lanes
+from mase_hw.precision.cost import Lanes, cost_of, costs_of, with_lanes
 from mase_hw.precision.interval import Interval
 from mase_hw.precision.judging import Judge
 from mase_hw.precision.operands import is_real_result
@@ -72,13 +73,13 @@ class Result:
     outputs: Mapping[str, Closeness]
     drop: float | None
     accuracy: float | None
-    cost: Cost
+    cost: Estimate
     graph: MaseGraph
     opened: Mapping[str, object]
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
     scored: Scored | None = None
-    costs: Mapping[str, Cost] = field(default_factory=dict)
+    costs: Mapping[str, Estimate] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     compared: Result | None = None
     noise: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -117,7 +118,8 @@ class Result:
             "accuracy": self.accuracy,
             "examples": 0 if self.scored is None else len(self.scored.right),
             **self._intervals(),
-            **self.cost.to_dict(),
+            "lut": round(self.cost.lut),
+            **{name: getattr(self.cost, name) for name in ("dsp", "bram", "memory_bits")},
         }
 
     def _intervals(self) -> dict[str, object]:
@@ -200,7 +202,7 @@ class Evaluator:
             formats = STEPS[step](formats)
         config, mg = formats.config, formats.graph
         costs = costs_of(with_lanes(mg, self._parallelism))
-        cost = reduce(add, costs.values(), Cost())
+        cost = reduce(add, costs.values(), Estimate())
         return measured(
             Result(name, config, {}, None, None, cost, mg, opened, self._steps, costs=costs),
             self._judge,

@@ -19,11 +19,12 @@ from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedEr
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
+from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
+from mase_hw.precision.cost import CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, beyond, keeps
 from mase_hw.precision.goal import Goal
@@ -411,7 +412,7 @@ class Fitting:
             call = result.graph.call(result.graph.node(name))
             number_format = {**call.operands, **call.results}[operand.name].format
             assert number_format is not None
-            cost = None if name in seen else result.costs.get(name, Cost()).weighed / total
+            cost = None if name in seen else result.costs.get(name, Estimate()).weighed / total
             seen.add(name)
             share = None if shares is None else shares[place]
             bits = number_format.bits_per_element

@@ -21,14 +21,16 @@ from mase_hw.errors import ConfigError, DataError, MaseError, PrecisionError
 from mase_hw.formats import make_format
 from mase_hw.graph.metadata import metadata
 from mase_hw.graph.quantized import GraphRun
+from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer, Targets
+from mase_hw.hardware.problem import Problem
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.accuracy import Scorer
-from mase_hw.precision.choice import Chooser, Pick, Problem
+from mase_hw.precision.choice import Chooser, Pick, cheapest
 from mase_hw.precision.configuration import configuration, uniform
-from mase_hw.precision.cost import Cost, CostTable, cost_of, with_lanes
+from mase_hw.precision.cost import CostTable, cost_of, with_lanes
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
@@ -223,15 +225,15 @@ def test_equal_costs_are_told_by_bits_of_memory() -> None:
     """More bits lose less, which nobody asked for."""
     noise = torch.tensor([1e-3, 1e-6], dtype=torch.float64)
     for order in ((0, 1), (1, 0)):
-        problem = Problem()
+        problem = Problem[Pick]()
         bits = torch.tensor([6.0, 15.0])[list(order)]
-        problem.add_group(
+        problem.add(
             [
-                Pick(((0, number),), Cost(lut=100, memory_bits=float(many)), noise[None, place])
+                Pick(((0, number),), Estimate(lut=100, memory_bits=float(many)), noise[None, place])
                 for number, (many, place) in enumerate(zip(bits, order, strict=True))
             ]
         )
-        picked = problem.solved(torch.tensor([1e-2], dtype=torch.float64))
+        picked = cheapest(problem, torch.tensor([1e-2], dtype=torch.float64))
         assert picked is not None
         assert [pick.cost.memory_bits for pick in picked] == [6.0]
 
@@ -511,7 +513,7 @@ def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     own = {node.name for node in narrow.nodes}
     # At an interval that one lane does not keep.
     assert explorer.best(Targets(interval=10_000)).interval > interval
-    dear = replace(found, result=replace(found.result, cost=Cost(lut=1e9)))
+    dear = replace(found, result=replace(found.result, cost=Estimate(lut=1e9)))
     both = fitting.together(dear, explorer, interval, own)
     assert both is not None
     assert both.result.sqnr_db >= 30
