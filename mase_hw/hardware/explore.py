@@ -12,7 +12,6 @@ takes more, candidates are chosen anew for as much less.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ from itertools import product
 from operator import add
 from typing import Any
 
+from mase_hw._config_file import config_text
 from mase_hw._kinds import Table
 from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
@@ -183,17 +183,14 @@ class Plan:
 
     def to_toml(self, name: str) -> str:
         """Return the table as text that a configuration file may hold."""
-        lines = [
-            f"# Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
-            f"# estimated at {self.cost.lut} LUT, {self.cost.dsp} DSP, {self.cost.bram:g} BRAM.",
-            "[parallelism]",
-            f"default = {self.table['default']}",
-        ]
-        for node, entry in self.table.items():
-            if isinstance(entry, Mapping):
-                lines += ["", f"[parallelism.{node}]"]
-                lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
-        return "\n".join(lines) + "\n"
+        cost = self.cost
+        return config_text(
+            {"parallelism": self.table},
+            [
+                f"Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
+                f"estimated at {cost.lut} LUT, {cost.dsp} DSP, {cost.bram:g} BRAM.",
+            ],
+        )
 
 
 @dataclass(frozen=True)

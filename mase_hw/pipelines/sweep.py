@@ -13,13 +13,12 @@ from typing import Any
 
 from mase_hw._drawing import curves, save_figure
 from mase_hw._kinds import Table
-from mase_hw._results import result_folder
+from mase_hw._results import result_folder, write_json, write_table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.pipelines._steps import Progress
 from mase_hw.pipelines.compression import CompressionPipeline
-from mase_hw.pipelines.report import write_json, write_table
 from mase_hw.registry import nearest
 from mase_hw.search.values import Tie, parse_item
 

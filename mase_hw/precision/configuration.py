@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from torch.fx import Node
 
-from mase_hw._config_file import WEIGHTS_KEY
 from mase_hw.formats import DEFAULT_FORMAT, formats
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.quantize import LEAST_ERROR
-from mase_hw.precision.cost import Lanes
 from mase_hw.precision.operands import Operand, Option, entries_for, operator_of
 
 # Widths of the uniform points of a front, and that of nodes that have no hardware for a format.
@@ -115,41 +110,3 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, obj
             if given.get("width", NARROW) == NARROW:
                 label = f"{name} {given['width']}" if "width" in given else name
                 yield label, {"name": name, **given}
-
-
-def to_toml(
-    config: Mapping[str, Any], parallelism: Lanes, head: Sequence[str], weights: str | None = None
-) -> str:
-    """Return a configuration as the text of a file that `--config` takes.
-
-    Args:
-        config: by name of the node.
-        parallelism: written where it is a table of its own.
-        head: lines of comment.
-        weights: the file beside it without whose weights the formats keep less.
-    """
-    lines = [f"# {line}".rstrip() for line in head]
-    lines += [] if weights is None else [f"{WEIGHTS_KEY} = {json.dumps(weights)}", ""]
-    lines.append("[quantize]")
-    lines.append(f"by = {json.dumps(config['by'])}")
-    for name, item in config.items():
-        if name == "by":
-            continue
-        lines += ["", f"[quantize.{json.dumps(name)}.config]"]
-        lines += [f"{key} = {_text(value)}" for key, value in item["config"].items()]
-    if isinstance(parallelism, Mapping):
-        whole = {key: value for key, value in parallelism.items() if not isinstance(value, Mapping)}
-        lines += ["", "[parallelism]", *(f"{key} = {_text(v)}" for key, v in whole.items())]
-        for name, entry in parallelism.items():
-            if isinstance(entry, Mapping) and entry:
-                lines += ["", f"[parallelism.{json.dumps(name)}]"]
-                lines += [f"{key} = {_text(value)}" for key, value in entry.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_text(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else "inf"
-    return json.dumps(value)

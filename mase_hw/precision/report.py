@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mase_hw._config_file import FORMATS, WEIGHTS_KEY, write_config
 from mase_hw._drawing import save_figure
-from mase_hw._results import result_file
+from mase_hw._results import result_file, write_table
 from mase_hw.precision.accuracy import PERCENT
-from mase_hw.precision.configuration import to_toml
-from mase_hw.precision.evaluation import Result, Row
+from mase_hw.precision.evaluation import Result
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.interval import Interval
 from mase_hw.precision.noise_file import STATE
@@ -34,16 +33,15 @@ def write(found: Fitted, folder: Path) -> Path:
         OutputError: when a file of others has one of the names.
     """
     path = folder / CONFIG
-    with result_file(path) as made:
-        weights = WEIGHTS if found.has_own_weights else None
-        made.write_text(to_toml(found.config, found.parallelism, head(found), weights))
+    tables: dict[str, object] = {WEIGHTS_KEY: WEIGHTS} if found.has_own_weights else {}
+    tables[FORMATS] = found.config
+    if isinstance(found.parallelism, Mapping):
+        tables["parallelism"] = found.parallelism
+    write_config(path, tables, head(found))
     if found.has_own_weights:
-        with result_file(folder / WEIGHTS) as made:
-            found.graph.save(made)
-    with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [item.name for item in fields(Row)])
-        writer.writeheader()
-        writer.writerows(map(asdict, found.rows))
+        with result_file(folder / WEIGHTS) as file:
+            found.graph.save(file)
+    write_table(folder / TABLE, map(asdict, found.rows))
     save_figure(folder / FRONT, lambda axes: _draw(axes, found))
     return path
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from mase_hw._config_file import write_config
-from mase_hw._results import result_file, result_folder
+from mase_hw._results import result_file, result_folder, write_table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -237,12 +236,16 @@ def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
     names = [dimension.name for dimension in task.space.dimensions]
     dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
     metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
-    with result_file(path) as made, made.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["trial", "state", *metrics, *dimensions, ERROR])
-        for trial in trials:
-            known = trial.user_attrs
-            values = [known.get("metrics", {}).get(name, "") for name in metrics]
-            params = [trial.params.get(name, "") for name in dimensions]
-            error = known.get(ERROR, "")
-            rows.writerow([trial.number, trial.state.name.lower(), *values, *params, error])
+    write_table(
+        path,
+        (
+            {
+                "trial": trial.number,
+                "state": trial.state.name.lower(),
+                **{name: trial.user_attrs.get("metrics", {}).get(name) for name in metrics},
+                **{name: trial.params.get(name) for name in dimensions},
+                ERROR: trial.user_attrs.get(ERROR),
+            }
+            for trial in trials
+        ),
+    )
