@@ -278,7 +278,6 @@ class Explorer:
         return found
 
     def _check_cycles(self, cycles: int) -> None:
-        """Raise where a node cannot keep an interval whatever it takes."""
         fastest = [min(c.cycles for c in item) for item in self.candidates]
         if max(fastest, default=0) > cycles:
             place = fastest.index(max(fastest))
@@ -303,7 +302,6 @@ class Explorer:
         return f"no parallelism fits within {_named(budgets)} at once; raise one of them"
 
     def _least(self, cycles: int | None, budgets: Mapping[str, float]) -> Plan | None:
-        """Return the plan of least cost within an interval and budgets."""
         kept = [
             [c for c in item if cycles is None or c.cycles <= cycles] for item in self.candidates
         ]
@@ -313,7 +311,6 @@ class Explorer:
         return None if solved is None else self._plan(*solved)
 
     def _fastest(self, budgets: Mapping[str, float]) -> Plan | None:
-        """Return the plan of the smallest interval within budgets, and of least cost there."""
         steps = sorted({c.cycles for item in self.candidates for c in item})
         low = max(min(c.cycles for c in item) for item in self.candidates)
         steps = [step for step in steps if step >= low]
@@ -363,7 +360,6 @@ def _thinned(values: Sequence[int], growth: float) -> list[int]:
 
 
 def _count(space: Space) -> int:
-    """Return how many lanes nodes may have, those that are alike counted once."""
     sizes: dict[Hashable, int] = {}
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
@@ -374,7 +370,6 @@ def _count(space: Space) -> int:
 def _measured(
     space: Space, device: Device, styles: Mapping[str, str]
 ) -> tuple[list[list[Candidate]], int]:
-    """Return the candidates of every node that are worth having, and how many there were."""
     known: dict[Hashable, tuple[list[Candidate], int]] = {}
     found, count = [], 0
     for choice in space.choices:
@@ -391,7 +386,6 @@ def _measured(
 def _worth(
     choice: Choice, lists: Sequence[Sequence[int]], device: Device, style: str
 ) -> tuple[list[Candidate], int]:
-    """Return the candidates of a node, and how many were built."""
     kept: list[Candidate] = []
     count = 0
     for lanes in product(*lists):
@@ -421,7 +415,6 @@ def _fewer(
 def _candidates(
     lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist, style: str
 ) -> list[Candidate]:
-    """Return the candidates that a netlist is, one a style of memories that makes a difference."""
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
     rest = of_cells(cell for cell in netlist.cells.values() if not isinstance(cell, RomSource))
     found: dict[tuple[float, float], Candidate] = {}
@@ -439,7 +432,6 @@ def _solve(
     amount: Callable[[Candidate], int],
     budgets: Mapping[str, float],
 ) -> tuple[list[Candidate], float] | None:
-    """Return the candidates of the least amount within budgets, and the gap that is not proved."""
     problem = Problem[Candidate](space.candidates)
     for choice, items in zip(space.choices, candidates, strict=True):
         problem.add(_undominated(items, amount, budgets), choice.groups)

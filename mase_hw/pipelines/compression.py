@@ -284,17 +284,14 @@ def check_reproduces(
 
 
 def _figure(state: State, inputs: Inputs, labels: Tensor, metric: Metric) -> float:
-    """Return the metric of a state, of a quantised one as its hardware computes it."""
     return evaluate(state.mg if state.config is None else runner(state.mg), inputs, labels, metric)
 
 
 def _few(split: Split) -> Inputs:
-    """Return the validation samples on which layers are compared."""
     return take(split.validation_inputs, slice(CHECK_SAMPLES))
 
 
 def _row(name: str, state: State, split: Split, task: Task) -> Record:
-    """Row of a state: its metric on validation samples, and storage."""
     metric, labels = task.metric, split.validation_labels
     value = _figure(state, split.validation_inputs, labels, metric)
     error = metric.standard_error(value, counted(labels))
@@ -318,7 +315,6 @@ def _scalars(info: Mapping[str, object]) -> Record:
 
 
 def _within(progress: Progress | None, number: int, total: int) -> Progress | None:
-    """Return a progress of a step's parts in units of a hundredth of a step."""
     if progress is None:
         return None
     return lambda done, parts: progress(100 * number + 100 * done // max(parts, 1), 100 * total)

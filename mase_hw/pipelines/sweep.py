@@ -107,7 +107,6 @@ def _measure(
 
 
 def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[str, str]]:
-    """Return the values of each key, and the keys that have the values of others."""
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
@@ -127,7 +126,6 @@ def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[s
 
 
 def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
-    """Return the configuration at a point of the grid."""
     found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
         _set(found, key, value)

@@ -166,7 +166,6 @@ class Chooser:
         } or own
 
     def _narrow(self, places: Collection[int], chosen: Chosen) -> bool:
-        """Leave out the options of places that are as wide as the widest chosen there."""
         widest = max((self._bits(place, chosen.options[place]) for place in places), default=0.0)
         found = False
         for number, group in enumerate(self.groups):
@@ -220,7 +219,6 @@ class Chooser:
         ]
 
     def _groups_of(self, node: Node, places: Sequence[int]) -> Iterator[list[Pick]]:
-        """Yield the picks of the first operands together, then of each other by itself."""
         joint = list(self._together(node, places[:TOGETHER]))
         if not joint:
             raise UnsupportedError(f"{node.name} has no hardware in any of the formats to try")
@@ -243,7 +241,6 @@ class Chooser:
                 yield Pick(picked, cost, self._sum(picked))
 
     def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Estimate | None]:
-        """Return what every second width of a node's options takes."""
         tried = [measured_options(self._operands[place]) for place in places]
         return {
             numbers: self._priced(node, tuple(zip(places, numbers, strict=True)))
@@ -258,14 +255,12 @@ class Chooser:
                 yield Pick(picked, cost - base.cost, self._sum(picked))
 
     def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Estimate | None:
-        """Return what a node takes, and what makes its operands in their formats more."""
         costs = [self._costs.of(node, self._named(picked))]
         costs += [self._made(*item) for item in picked]
         known = [item for item in costs if item is not None]
         return reduce(add, known) if len(known) == len(costs) else None
 
     def _made(self, place: int, number: int) -> Estimate | None:
-        """Return what it takes to make an operand in an option."""
         if (place, number) not in self._making:
             operand = self._operands[place]
             self._making[place, number] = self._costs.made(operand, operand.options[number])
@@ -309,7 +304,6 @@ def _weighed(pick: Pick) -> int:
 
 
 def _mean(costs: Sequence[Estimate | None]) -> Estimate | None:
-    """Return the mean of costs; None where one of them is."""
     known = [cost for cost in costs if cost is not None]
     return reduce(add, known) / len(known) if len(known) == len(costs) else None
 

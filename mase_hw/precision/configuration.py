@@ -55,7 +55,6 @@ def configuration(
 
 
 def _given(option: Option, opened: bool) -> dict[str, object]:
-    """Return the fields that a configuration has to say."""
     made = option.number_format
     asked = {key: value for key, value in option.fields.items() if key != "name"}
     usual = {item.name: item.default for item in fields(made)}
@@ -67,7 +66,6 @@ def _given(option: Option, opened: bool) -> dict[str, object]:
 
 
 def _family(chosen: Mapping[str, Option]) -> str:
-    """Return the format that most operands of a node have."""
     names = [option.number_format.name for option in chosen.values()]
     return max(dict.fromkeys(names), key=names.count, default=DEFAULT_FORMAT)
 

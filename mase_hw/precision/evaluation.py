@@ -123,7 +123,6 @@ class Result:
         }
 
     def _intervals(self) -> dict[str, object]:
-        """Return 95 % intervals as values of JSON."""
         ends = {name: list(interval) for name, interval in self.intervals.items()}
         found: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
@@ -229,7 +228,6 @@ def whole(result: Result, scorer: Scorer | None) -> Result:
 
 
 def _scored(result: Result, scorer: Scorer | None) -> Result:
-    """Return a result with what is lost: of classes, once more of all, or of other elements."""
     if scorer is not None:
         scored = scorer.of(result.graph, result.scored)
         return replace(result, accuracy=scored.accuracy, drop=scored.drop, scored=scored)

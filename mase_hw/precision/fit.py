@@ -112,7 +112,6 @@ def fit_formats(
 
 
 def _traced(module: nn.Module, example_inputs: object, data: object) -> MaseGraph:
-    """Return the graph of a module."""
     if example_inputs is None and data is not None:
         batches = [data.train_inputs] if isinstance(data, Split) else batches_of(data)
         example_inputs = next(iter(batches), None)
@@ -143,7 +142,6 @@ def _are_classes(labels: Tensor) -> bool:
 
 
 def _growing(progress: Progress | None) -> Progress | None:
-    """Return a progress that never goes back, as where a choice begins anew."""
     if progress is None:
         return None
     most = 0

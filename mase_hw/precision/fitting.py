@@ -193,7 +193,6 @@ class Fitting:
         )
 
     def _advance(self, done: int, total: int, part: int) -> None:
-        """Tell of progress; measuring, choosing and comparing are as long as each other."""
         if self._progress:
             self._progress(part * PART + round(PART * done / max(total, 1)), PARTS * PART)
 
@@ -283,7 +282,6 @@ class Fitting:
         return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
 
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
-        """Return the cheapest choice whose noise on other samples is surely within the target."""
         factor = torch.ones(len(self._measure.targets), dtype=torch.float64)
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
@@ -308,7 +306,6 @@ class Fitting:
         return keeps(self._goal, result)
 
     def _cheapest(self) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that was run and keeps the goal; None where none."""
         known = (item for item in self._tried.values() if self._keeps(item[1]))
         return min(known, key=lambda item: item[1].cost.weighed, default=None)
 
@@ -340,7 +337,6 @@ class Fitting:
         return torch.tensor(found, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
 
     def _by_drop(self) -> tuple[Chosen, Result]:
-        """Return the coarsest choice, over bounds of noise, that loses no more than is asked."""
         assert self._goal.max_drop is not None
         finest, coarsest = self._chooser.finest(), self._chooser.coarsest()
         ends = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
@@ -373,7 +369,6 @@ class Fitting:
         return None
 
     def _out_of_reach(self, asked: str) -> str:
-        """Return how near the finest formats come, and what limits them."""
         if self._goal.budgets:
             return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
         finest = self._chooser.finest()
@@ -392,7 +387,6 @@ class Fitting:
         )
 
     def _uniform(self) -> None:
-        """Run uniform formats, for comparison; those without hardware are left out."""
         tried = {option.number_format.name for item in self._operands for option in item.options}
         points = list(uniform_points(sorted(tried)))
         for number, (label, fields) in enumerate(points):
@@ -404,7 +398,6 @@ class Fitting:
                 _LOG.debug("uniform %s is left out of the front: %s", label, error)
 
     def _rows(self, result: Result, shares: Sequence[float] | None = None) -> list[Row]:
-        """Return the operands of a result, with their shares of the error where they are known."""
         total = max(result.cost.weighed, 1e-9)
         rows, seen = [], set[str]()
         for place, operand in enumerate(self._operands):

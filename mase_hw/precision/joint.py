@@ -76,7 +76,6 @@ def choose_together(
 
 
 def _values(space: Space, table: Mapping[str, Any]) -> list[int]:
-    """Return the lanes of each group in a table of parallelism."""
     found = []
     for slots, values in zip(space.slots, space.candidates, strict=True):
         entries = ((table.get(node), key) for node, key in slots)
@@ -89,7 +88,6 @@ def _values(space: Space, table: Mapping[str, Any]) -> list[int]:
 def _near(
     candidates: Sequence[Candidate], interval: int, begun: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the cheapest lanes that keep an interval, and those that are known."""
     kept = [item for item in candidates if item.cycles <= interval]
     kept.sort(key=lambda item: item.cost.weighed)
     found = list(dict.fromkeys(item.lanes for item in kept))
@@ -97,7 +95,6 @@ def _near(
 
 
 def _options(picks: Sequence[Pick], known: Chosen) -> list[Pick]:
-    """Return picks over the range of noise, the known one and its neighbours among them."""
     if len(picks) <= OPTIONS:
         return list(picks)
     places = {round(i * (len(picks) - 1) / (OPTIONS - 1)) for i in range(OPTIONS)}
@@ -116,7 +113,6 @@ def _placed(
     interval: int,
     outputs: int,
 ) -> Iterator[Pick]:
-    """Yield what a node may be: each of the options at each of the lanes that keep the interval."""
     nothing = Pick((), Estimate(), torch.zeros(outputs, dtype=torch.float64))
     for pick in options or [nothing]:
         # What makes its operands in these formats is the node's before.
@@ -134,7 +130,6 @@ def _placed(
 def _priced(
     chooser: Chooser, choice: Choice, pick: Pick, lanes: tuple[int, ...], interval: int
 ) -> Iterator[tuple[Mapping[str, int], Estimate]]:
-    """Yield elements of constants a cycle, and what the node takes with them."""
     call = in_formats(choice.call, chooser.named(pick)) if pick.options else choice.call
     try:
         for unrolled, netlist in choice.netlists(call, lanes):

@@ -171,7 +171,6 @@ def _interval(item: Closeness, groups: _Groups, examples: int) -> Interval | Non
 
 
 def _chunks(mg: MaseGraph, batches: Batches) -> Iterator[list[Tensor]]:
-    """Yield inputs with the batch first, `CHUNK` examples at a time."""
     for inputs in batches:
         inside = mg.batch_dims.inside(inputs)
         count = examples_in(mg, inside)
@@ -185,7 +184,6 @@ def _chunks(mg: MaseGraph, batches: Batches) -> Iterator[list[Tensor]]:
 
 @torch.no_grad()
 def _outputs(mg: MaseGraph, run: GraphRun, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return the computed outputs by name."""
     named = zip(mg.returned(), tree_leaves(run(inputs)), strict=True)
     return {
         name: value

@@ -61,7 +61,6 @@ def measured_noise(
 def _key(
     mg: MaseGraph, operands: Sequence[Operand], measure: Measure, samples: Samples, seed: int
 ) -> str:
-    """Return what tells whether noise was measured of the same."""
     options = [[item.name, [str(o.number_format) for o in item.options]] for item in operands]
     targets = [(item.node.name, item.channels.tolist()) for item in measure.targets]
     counted = [measure.weigh.__name__, targets]

@@ -106,7 +106,6 @@ def _families(names: Collection[str] | None) -> list[type[Format]]:
 
 
 def _leaving(mg: MaseGraph) -> set[Node]:
-    """Return the nodes that choose the format of what leaves the graph."""
     found = set()
     for node in mg.outputs:
         while node.op == "call_function" and keeps_format(node) and stream_operands(node):
@@ -128,7 +127,6 @@ def _of_node(mg: MaseGraph, node: Node, tried: Sequence[type[Format]]) -> Iterat
 def _operand(
     mg: MaseGraph, node: Node, name: str, word: str, tried: Sequence[type[Format]]
 ) -> Iterator[Operand]:
-    """Yield the operand, if it is of reals that a format is tried for."""
     known = common(node)
     spec = {**known.operands, **known.results}[name]
     if not is_real(spec.dtype):

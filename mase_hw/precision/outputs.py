@@ -119,7 +119,6 @@ def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
 
 
 def _computed(mg: MaseGraph) -> tuple[list[Node], list[Node]]:
-    """Return the outputs that are computed, and those of them that are real."""
     outputs = list(dict.fromkeys(node for node in mg.outputs if node.op == "call_function"))
     return outputs, [node for node in outputs if is_real_result(node)]
 

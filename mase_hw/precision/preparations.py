@@ -51,7 +51,6 @@ class Formats:
 
 
 def _ranges(observer: str, formats: Formats) -> Formats:
-    """Return formats whose ranges an observer chooses, which may clip outliers."""
     given = {"config": formats.opened, "data": formats.data, "observer": observer}
     config = calibrate_analysis_pass(formats.base, given)[1]["config"]
     graph, _ = quantize_transform_pass(formats.base, config)

@@ -67,7 +67,6 @@ def _again(fitting: Fitting, steps: list[str]) -> Fitted | None:
 
 
 def _is_better(found: Fitted, other: Fitted) -> bool:
-    """Return whether formats take less for a goal, or keep more within a budget."""
     if found.goal.bounds_loss:
         return found.result.cost.weighed < LESS * other.result.cost.weighed
     return found.result.sqnr_db > other.result.sqnr_db

@@ -107,7 +107,6 @@ class Propagation:
         return torch.stack([_power(item) for item in self._errors(operand.node, changed)])
 
     def _leads_on(self, node: Node) -> bool:
-        """Return whether a derivative of an output after a node's result is known."""
         return any(node in draws for draws in self._slopes)
 
     def _errors(self, node: Node, changed: Tensor) -> list[Tensor]:
@@ -126,7 +125,6 @@ class Propagation:
         ]
 
     def _forward(self, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
-        """Return all results, the first real ones as leaves of a graph of derivatives."""
         values: dict[Node, Tensor] = {}
         given = iter(inputs)
         for node in self._mg.nodes:
@@ -166,7 +164,6 @@ class Propagation:
         return found
 
     def _changed(self, operand: Operand, number_format: Format) -> Tensor:
-        """Return the result of a node with one operand rounded."""
         node = operand.node
         if operand.name == "data_out_0" and not shares_format(node):
             return number_format.round_values(self._values[node].detach())
@@ -177,7 +174,6 @@ class Propagation:
         return number_format.round_values(result) if shares_format(node) else result
 
     def _directly(self, node: Node, changed: Tensor) -> Tensor:
-        """Return the power of the errors from a run of what comes behind a node."""
         again = {**self._values, node: changed}
         behind = {node}
         for later in self._mg.nodes:

@@ -88,7 +88,6 @@ def _between(interval: Interval | None, scale: float, digits: int) -> str:
 
 
 def _beside_uniform(found: Fitted) -> Iterator[str]:
-    """Yield what formats take more and less than the cheapest uniform ones that keep the goal."""
     uniform = [item for item in found.front if item.name.startswith(UNIFORM) and found.keeps(item)]
     if not uniform or not found.goal.bounds_loss:
         return
@@ -117,7 +116,6 @@ def to_dict(found: Fitted) -> dict[str, object]:
 
 
 def _draw(axes: Axes, found: Fitted) -> None:
-    """Draw agreement, or accuracy lost, against cost."""
     by_drop = found.goal.max_drop is not None
     on_the_way = [item for item in found.front if not item.name.startswith(UNIFORM)]
     points = sorted([*on_the_way, found.result], key=lambda item: item.cost.weighed)
@@ -138,7 +136,6 @@ def _draw(axes: Axes, found: Fitted) -> None:
 
 
 def _best(points: Sequence[Result], by_drop: bool) -> list[Result]:
-    """Return the points that none which costs less is as good as."""
     found: list[Result] = []
     for item in points:
         sign = -1.0 if by_drop else 1.0

@@ -85,7 +85,6 @@ def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mappin
 
 
 def _own(mg: MaseGraph) -> set[str]:
-    """Return the names of the nodes that are the model's, not those that formats have put in."""
     return {
         node.name
         for node in mg.nodes

@@ -61,7 +61,6 @@ def train_formats(
 
 
 def _cheaper(found: Fitted, limit: float) -> list[Result]:
-    """Return choices that take less than what was found and lose a little more than allowed."""
     compared = (item.compared or item for item in found.front)
     known = [
         item

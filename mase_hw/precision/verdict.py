@@ -63,7 +63,6 @@ class Verdict:
 
 
 def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]:
-    """Yield what so few samples do not tell."""
     part = compared_on if judged_on is None else judged_on
     if judged_on is None:
         yield (
@@ -90,7 +89,6 @@ def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]
 
 
 def _missed(result: Result, goal: Goal) -> Iterator[str]:
-    """Yield what a goal misses, or may miss, on the samples that were judged on."""
     if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
         yield (
             f"min_sqnr {goal.min_sqnr:g} is missed: it held on the samples that choices were "

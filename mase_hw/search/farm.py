@@ -130,7 +130,6 @@ def _watch(futures: list[Any], study: Study, task: Task, progress: Progress | No
 
 
 def _work(files: Mapping[str, bytes], url: str, name: str, number: int) -> int:
-    """Work on the task on a Dask worker until it is done; return the number of the worker."""
     import optuna
     import torch
     from distributed import get_client

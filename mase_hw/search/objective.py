@@ -290,7 +290,6 @@ class Evaluator:
         return Measurement(chosen, resolved, predictions, mg, quantized, lacking, classes)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
-        """Return the scores of every sample; with `report`, scored in parts."""
         inputs, labels = self._samples.inputs, self._samples.labels
         assert inputs is not None and labels is not None
         run = runner(quantized)
@@ -348,7 +347,6 @@ def check_emits(
 
 
 def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
-    """Return a configuration of the same formats with widths of 8 bits at most."""
     found: dict[str, object] = {}
     for key, item in config.items():
         if not isinstance(item, Mapping):

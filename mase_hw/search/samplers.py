@@ -73,6 +73,5 @@ def sampler_factory(
 
 
 def _seed(seed: int, count: int) -> int:
-    """Return an unrelated 31-bit seed for every trial."""
     digest = hashlib.sha256(f"{seed}/{count}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1

@@ -330,7 +330,6 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
 
 
 def _without_shared(table: object) -> tuple[Any, set[str]]:
-    """Return the table of formats without the word `shared`, and the entries that have it."""
     if not isinstance(table, Mapping):
         return table, set()
     found, shared = dict(table), set()
@@ -454,7 +453,6 @@ def _pruning(where: str, key: str, value: object) -> Value | Dimension:
 
 
 def _skip(patterns: Any, names: list[str], absent: list[str]) -> dict[str, Dimension]:
-    """Return a dimension for each layer that a list of regular expressions selects."""
     given = [patterns] if isinstance(patterns, str) else list(patterns)
     found: dict[str, Dimension] = {}
     for pattern in given:

@@ -107,7 +107,6 @@ def first_parameters(mg: MaseGraph, space: Space, start: Table) -> dict[str, Val
 
 
 def _nearest(dimension: Dimension, wanted: object) -> Value | None:
-    """Return the value of a dimension that is nearest to one; None where none is comparable."""
     values = dimension.values
     if values is not None and wanted in values:
         return values[values.index(wanted)]

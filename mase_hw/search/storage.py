@@ -192,7 +192,6 @@ def recover(study: Study, dead: Sequence[str] = ()) -> int:
 
 
 def _gone(worker: str) -> bool:
-    """Return true for a worker of this machine whose process does not exist."""
     host, _, process = worker.rpartition(":")
     if host != socket.gethostname() or not process.isdigit():
         return False

@@ -181,7 +181,6 @@ class Task:
 
     @property
     def _task(self) -> TrainingTask:
-        """What the scores are trained towards and measured by."""
         return task_of(self.config.get("task", "classification"))
 
     @property
@@ -314,7 +313,6 @@ class Task:
         return self.evaluator.measure(candidate, config, parallelism, report), parallelism
 
     def _architecture(self, trial: Proposer) -> tuple[MaseGraph, Space]:
-        """Return the canonical graph of a trial's architecture, and its space."""
         if not self.space.architecture:
             return self._graphs["{}"], self.space
         assert self.builder is not None
@@ -332,7 +330,6 @@ class Task:
         return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
 
     def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
-        """Return how a table trains, and whether it learns steps."""
         table = self.config.get(name)
         if table is None:
             return None, False

@@ -167,7 +167,6 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a worker: one thread each, and the package that runs here."""
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
     return {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
