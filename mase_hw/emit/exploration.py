@@ -7,9 +7,7 @@ from collections.abc import Mapping
 from mase_hw.emit.flow import lowered
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
-from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import Memory
 
 
@@ -44,8 +42,5 @@ def explored(
     if targets is None:
         return front[0], front, explorer.count
 
-    def whole(asked: Mapping[str, object]) -> Estimate:
-        given = {"parallelism": asked, "memory": memory, "queues": queues, "device": device}
-        return estimate(add_hardware_metadata_analysis_pass(mg, given)[0])
-
-    return fitting(explorer, targets, whole), front, explorer.count
+    arguments = {"memory": memory, "queues": queues, "device": device}
+    return fitting(explorer, mg, targets, arguments), front, explorer.count

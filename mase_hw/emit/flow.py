@@ -19,8 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.graph.metadata import common
 from mase_hw.graph.source import naming_units
-from mase_hw.hardware.estimate import Estimate, estimate
-from mase_hw.hardware.explore import chosen_parallelism, split_targets
+from mase_hw.hardware.explore import Explorer, fitting, split_targets
 from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import (
@@ -301,13 +300,8 @@ def to_hardware(
             "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
-        nodes = mg
-
-        def whole(table: Mapping[str, object]) -> Estimate:
-            given = {"parallelism": table, **arguments}
-            return estimate(add_hardware_metadata_analysis_pass(nodes, given)[0])
-
-        asked = chosen_parallelism(mg, asked, targets, whole, device, memory).table
+        explorer = Explorer.of(mg, asked, device, memory)
+        asked = fitting(explorer, mg, targets, arguments).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {"parallelism": asked, **arguments})
     stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:

@@ -26,10 +26,11 @@ from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, of_cells
+from mase_hw.hardware.estimate import Estimate, estimate, of_cells
 from mase_hw.hardware.problem import STEPS, Problem, steps
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
@@ -466,48 +467,35 @@ def with_orders(mg: MaseGraph) -> MaseGraph:
     return end_rows_analysis_pass(mg)[0]
 
 
-def chosen_parallelism(
-    mg: MaseGraph,
-    fixed: Mapping[str, object],
-    targets: Targets,
-    whole: Callable[[Mapping[str, object]], Estimate],
-    device: str = GENERIC,
-    memory: Memory = ON_CHIP,
+def fitting(
+    explorer: Explorer, mg: MaseGraph, targets: Targets, arguments: Mapping[str, object]
 ) -> Plan:
-    """Return the plan of a graph whose whole design meets the targets.
+    """Return the plan of an explorer whose whole design meets the targets.
 
     Args:
+        explorer: of the graph.
         mg: a graph with common metadata and formats.
-        fixed: a table of what is fixed.
-        targets: what is asked for.
-        whole: returns the estimate of the design of a table, queues and splitters included.
-        device: whose blocks cells use.
-        memory: of what memories are made, where that is fixed.
+        targets: bounds, of the budgets with queues and splitters.
+        arguments: of `add_hardware_metadata_analysis_pass`, but the parallelism.
 
     Raises:
         ParallelismError: where no plan meets the targets.
     """
-    return fitting(Explorer.of(mg, fixed, device, memory), targets, whole)
-
-
-def fitting(
-    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, object]], Estimate]
-) -> Plan:
-    """Return the plan of an explorer whose whole design meets the targets, as above."""
     spared: dict[str, float] = {}
     for _ in range(ROUNDS):
         plan = explorer.best(targets, spared)
         if not targets.budgets:
             return plan
-        total = whole(plan.table)
-        beyond = {
+        asked = {**arguments, "parallelism": plan.table}
+        total = estimate(add_hardware_metadata_analysis_pass(mg, asked)[0])
+        excess = {
             name: getattr(total, name) - most
             for name, most in targets.budgets.items()
             if getattr(total, name) > most
         }
-        if not beyond:
+        if not excess:
             return plan
-        for name, more in beyond.items():
+        for name, more in excess.items():
             spared[name] = spared.get(name, 0.0) + more
     raise ParallelismError(
         f"no parallelism was found whose whole design fits within {_named(targets.budgets)}: "

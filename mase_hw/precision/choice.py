@@ -106,11 +106,7 @@ class Chooser:
 
     def own_cost(self, pick: Pick) -> Estimate:
         """Return what a node takes, without what makes its operands in their formats."""
-        return self._costs.of(self.node_of(pick), self.named(pick)) or Estimate()
-
-    def named(self, pick: Pick) -> dict[str, Option]:
-        """Return the options of a pick by operand."""
-        return self._named(pick.options)
+        return self._costs.of(self.node_of(pick), self.named(pick.options)) or Estimate()
 
     def chosen(self, picks: Sequence[Pick]) -> Chosen:
         """Return the choice of one pick of each group."""
@@ -135,11 +131,12 @@ class Chooser:
         Some may have no hardware.
         """
         shared = [{option.kind for option in item.options} for item in self._operands]
-        found = [
-            Chosen(numbers := self._numbers(kind), reduce(add, self._noise_of(numbers)))
-            for kind in sorted(set.intersection(*shared), key=repr)
-        ]
-        return sorted(found, key=lambda item: -float(item.noise.max()))
+        kinds = sorted(set.intersection(*shared), key=repr)
+        return sorted(map(self._uniform, kinds), key=lambda item: -float(item.noise.max()))
+
+    def _uniform(self, kind: Hashable) -> Chosen:
+        numbers = [[option.kind for option in item.options].index(kind) for item in self._operands]
+        return Chosen(tuple(numbers), self._sum(list(enumerate(numbers))))
 
     def narrow(self, names: Collection[str], chosen: Chosen) -> bool:
         """Leave out what is as wide as a choice at some nodes; false where nothing would be left.
@@ -156,7 +153,7 @@ class Chooser:
     def _to_blame(self, name: str, chosen: Chosen) -> set[int]:
         """Return the places of what a node is refused for: its operands, or consumers of it."""
         own = {place for place, item in enumerate(self._operands) if item.node.name == name}
-        named = self._named([(place, chosen.options[place]) for place in own])
+        named = self.named([(place, chosen.options[place]) for place in own])
         if own and self._costs.of(self._operands[min(own)].node, named) is None:
             return own
         return {
@@ -181,26 +178,9 @@ class Chooser:
     def _bits(self, place: int, number: int) -> float:
         return self._operands[place].options[number].number_format.bits_per_element
 
-    def _numbers(self, kind: Hashable) -> tuple[int, ...]:
-        return tuple(
-            next(n for n, option in enumerate(item.options) if option.kind == kind)
-            for item in self._operands
-        )
-
-    def _noise_of(self, numbers: Sequence[int]) -> Iterator[Tensor]:
-        return (self._noise[place][number] for place, number in enumerate(numbers))
-
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""
         return float(sum(min(getattr(p.cost, name) for p in group) for group in self.groups))
-
-    def cheapest(self, bound: Tensor, budgets: Mapping[str, float]) -> Chosen | None:
-        """Return the choice that takes the least within a noise by output; None where none is."""
-        return self._solved(bound, budgets)
-
-    def best(self, budgets: Mapping[str, float]) -> Chosen | None:
-        """Return the choice of the least noise, over all outputs, within budgets."""
-        return self._solved(None, budgets)
 
     def worst_of(self, chosen: Chosen) -> tuple[Operand, Option, float]:
         """Return the operand that adds the most noise, its option, and its share of all."""
@@ -255,7 +235,7 @@ class Chooser:
                 yield Pick(picked, cost - base.cost, self._sum(picked))
 
     def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Estimate | None:
-        costs = [self._costs.of(node, self._named(picked))]
+        costs = [self._costs.of(node, self.named(picked))]
         costs += [self._made(*item) for item in picked]
         known = [item for item in costs if item is not None]
         return reduce(add, known) if len(known) == len(costs) else None
@@ -266,7 +246,8 @@ class Chooser:
             self._making[place, number] = self._costs.made(operand, operand.options[number])
         return self._making[place, number]
 
-    def _named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
+    def named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
+        """Return the options of (place of an operand, place of its option) by operand."""
         return {
             self._operands[place].name: self._operands[place].options[number]
             for place, number in picked
@@ -275,7 +256,13 @@ class Chooser:
     def _sum(self, picked: Sequence[tuple[int, int]]) -> Tensor:
         return reduce(add, (self._noise[place][number] for place, number in picked))
 
-    def _solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
+    def solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
+        """Choose the least cost within a noise by output, without a bound the least noise.
+
+        Args:
+            bound: of noise.
+            budgets: the most of each resource.
+        """
         problem = Problem[Pick]()
         for group in self.groups:
             problem.add(group)

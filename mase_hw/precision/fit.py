@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from mase_hw._stages import stage
 from mase_hw.data import Split
@@ -131,14 +131,12 @@ def _samples(
     samples, last = parts
     known = [part.labels for part in (samples.compared_on, last) if part is not None]
     check_goal(mg, goal, next((item for item in known if item is not None), None))
-    if goal.max_drop is not None or all(item is None or _are_classes(item) for item in known):
+    if goal.max_drop is not None or all(
+        item is None or (item.dim() == 1 and not item.is_floating_point()) for item in known
+    ):
         return parts
     bare = replace(samples, compared_on=replace(samples.compared_on, labels=None))
     return bare, None if last is None else replace(last, labels=None)
-
-
-def _are_classes(labels: Tensor) -> bool:
-    return labels.dim() == 1 and not labels.is_floating_point()
 
 
 def _growing(progress: Progress | None) -> Progress | None:

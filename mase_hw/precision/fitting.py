@@ -29,8 +29,7 @@ from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted, beyond, keeps
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
-from mase_hw.precision.noise import Progress
-from mase_hw.precision.noise_file import measured_noise
+from mase_hw.precision.noise import Progress, measured_noise
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, measured_noise_of
 from mase_hw.precision.samples import Samples
@@ -248,7 +247,7 @@ class Fitting:
         low, high, share = 0.0, 1.0, 1.0
         for number in range(ROUNDS):
             budgets = {name: share * most for name, most in self._goal.budgets.items()}
-            made = self._legal(partial(self._chooser.best, budgets))
+            made = self._legal(partial(self._chooser.solved, None, budgets))
             beyond = {} if made is None else self._beyond(made[1])
             low, high = (low, share) if beyond else (share, high)
             if low == high:
@@ -286,7 +285,7 @@ class Fitting:
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
             bound = target / factor
-            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
+            made = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
             if made is None:
                 _LOG.debug("no choice of formats by operand is within the bound")
                 break
@@ -345,7 +344,7 @@ class Fitting:
         for number in range(steps):
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.targets),), math.exp(middle), dtype=torch.float64)
-            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
+            made = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
             kept = made is None or self._keeps(made[1])
             low, high = (middle, high) if kept else (low, middle)
             self._advance(number + 1, steps, 1)

@@ -130,7 +130,7 @@ def _placed(
 def _priced(
     chooser: Chooser, choice: Choice, pick: Pick, lanes: tuple[int, ...], interval: int
 ) -> Iterator[tuple[Mapping[str, int], Estimate]]:
-    call = in_formats(choice.call, chooser.named(pick)) if pick.options else choice.call
+    call = in_formats(choice.call, chooser.named(pick.options)) if pick.options else choice.call
     try:
         for unrolled, netlist in choice.netlists(call, lanes):
             if netlist.busy_cycles <= interval:

@@ -10,20 +10,26 @@ graph. Errors of different operands are taken to add up in power.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from mase_hw._results import result_file
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.passes.formats.agreement import examples_in
+from mase_hw.passes.formats.agreement import checksum, examples_in
 from mase_hw.precision.operands import Operand
 from mase_hw.precision.propagation import Measure, Propagation
+from mase_hw.precision.samples import Samples
 
-# Examples at a time.
-CHUNK = 16
+# Examples on which the noise of options is measured, and those at a time.
+EXAMPLES, CHUNK = 96, 16
+STATE = "noise.json"
 WIDTH = "width"
 TINY = 1e-300
 # Two bits are a factor of 16.
@@ -139,11 +145,6 @@ class NoiseMeter:
         return Propagation(self._mg, nodes, self._measure, inputs, generator)
 
 
-def parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> list[list[Tensor]]:
-    """Return the first `most` examples of batches, `CHUNK` at a time."""
-    return list(_parts(mg, batches, most))
-
-
 def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Iterator[list[Tensor]]:
     left = most
     for inputs in map(mg.batch_dims.inside, batches):
@@ -158,3 +159,51 @@ def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Ite
             left -= min(count, left)
         if left <= 0:
             return
+
+
+def measured_noise(
+    mg: MaseGraph,
+    operands: Sequence[Operand],
+    measure: Measure,
+    samples: Samples,
+    seed: int,
+    output: Path | None,
+    advance: Progress,
+) -> NoiseTable:
+    """Return the noise of every option, as far as it is not in a file already.
+
+    Args:
+        mg: a canonical graph.
+        operands: what is rounded.
+        measure: which outputs count.
+        samples: of which `EXAMPLES` are run.
+        seed: of the random vectors.
+        output: the folder of the file `STATE`; None for none.
+        advance: told of parts.
+    """
+    table = NoiseTable(operands, len(measure.targets))
+    meter = NoiseMeter(mg, operands, measure, seed)
+    key = _key(mg, operands, measure, samples, seed)
+    state = output / STATE if output else None
+    stored = json.loads(state.read_text()) if state and state.is_file() else {}
+    if key in stored:
+        table.load(stored[key])
+    chunks = list(_parts(mg, samples.spread(mg, EXAMPLES), EXAMPLES))
+    for number, inputs in enumerate(chunks):
+        if number >= table.done:
+            meter.add(table, inputs)
+            if state:
+                with result_file(state) as file:
+                    file.write_text(json.dumps({**stored, key: table.to_dict()}))
+        advance(number + 1, len(chunks))
+    return table
+
+
+def _key(
+    mg: MaseGraph, operands: Sequence[Operand], measure: Measure, samples: Samples, seed: int
+) -> str:
+    options = [[item.name, [str(o.number_format) for o in item.options]] for item in operands]
+    targets = [(item.node.name, item.channels.tolist()) for item in measure.targets]
+    counted = [measure.weigh.__name__, targets]
+    parts = [checksum(mg), samples.digest(), seed, counted, options]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

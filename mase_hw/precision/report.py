@@ -14,7 +14,7 @@ from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.evaluation import Result
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.interval import Interval
-from mase_hw.precision.noise_file import STATE
+from mase_hw.precision.noise import STATE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

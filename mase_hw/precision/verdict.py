@@ -26,40 +26,22 @@ def judged(mg: MaseGraph, found: Fitted, compared_on: Part, judged_on: Part | No
         judged_on: samples to judge on.
     """
     part = compared_on if judged_on is None else judged_on
-    verdict = Verdict(mg, part)
-    result = verdict.on(found.result)
-    notes = [*_few(compared_on, judged_on, found.goal), *_missed(result, found.goal)]
+    judge, scorer = Judge(mg, part.batches), None if part.labels is None else Scorer(mg, part)
+
+    def on(result: Result) -> Result:
+        bare = replace(result, accuracy=None, drop=None, scored=None, compared=result)
+        return whole(measured(bare, judge, scorer), scorer)
+
+    result = on(found.result)
     return replace(
         found,
         result=result,
-        front=[verdict.on(item) for item in found.front],
-        float_accuracy=verdict.accuracy,
+        front=[on(item) for item in found.front],
+        float_accuracy=None if scorer is None else scorer.accuracy,
         examples=part.examples,
-        notes=notes,
-        judge=verdict.on,
+        notes=[*_few(compared_on, judged_on, found.goal), *_missed(result, found.goal)],
+        judge=on,
     )
-
-
-class Verdict:
-    """Figures on samples to judge on.
-
-    Args:
-        mg: a canonical graph without formats.
-        part: the samples.
-
-    Attributes:
-        accuracy: of the float model; None without labels.
-    """
-
-    def __init__(self, mg: MaseGraph, part: Part) -> None:
-        self._judge = Judge(mg, part.batches)
-        self._scorer = None if part.labels is None else Scorer(mg, part)
-        self.accuracy = None if self._scorer is None else self._scorer.accuracy
-
-    def on(self, result: Result) -> Result:
-        """Return a result with the figures of these samples."""
-        bare = replace(result, accuracy=None, drop=None, scored=None, compared=result)
-        return whole(measured(bare, self._judge, self._scorer), self._scorer)
 
 
 def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]:
@@ -90,9 +72,10 @@ def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]
 
 def _missed(result: Result, goal: Goal) -> Iterator[str]:
     if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
+        kept = math.inf if result.compared is None else result.compared.sqnr_db
         yield (
             f"min_sqnr {goal.min_sqnr:g} is missed: it held on the samples that choices were "
-            f"compared on ({_decibels(result)}), and does not on others; give more samples"
+            f"compared on ({kept:.1f} dB), and does not on others; give more samples"
         )
     elif goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
         yield (
@@ -104,8 +87,3 @@ def _missed(result: Result, goal: Goal) -> Iterator[str]:
             f"max_drop {goal.max_drop:g} is missed: it held on the samples that choices were "
             "compared on, and does not on others; give more samples, or ask for less"
         )
-
-
-def _decibels(result: Result) -> str:
-    kept = math.inf if result.compared is None else result.compared.sqnr_db
-    return f"{kept:.1f} dB"

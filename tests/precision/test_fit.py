@@ -215,7 +215,7 @@ def test_the_solver_finds_what_enumeration_finds() -> None:
     sums = {n: sum(float(noise[p][i][0]) for p, i in enumerate(n)) for n in every}
     bound = sorted(sums.values())[len(sums) // 10]
     best = min(cost(n) for n in every if sums[n] <= bound)
-    chosen = chooser.cheapest(torch.tensor([bound], dtype=torch.float64), {})
+    chosen = chooser.solved(torch.tensor([bound], dtype=torch.float64), {})
     assert chosen is not None
     assert sums[chosen.options] <= bound
     assert cost(chosen.options) <= best * 1.01 + 1
