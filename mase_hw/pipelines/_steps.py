@@ -138,8 +138,7 @@ def prune_activations_step(
     """
     if state.plain is not None:
         raise ConfigError("pipeline: the graph is quantized already; prune activations before")
-    if not isinstance(samples, int) or samples < 1:
-        raise ConfigError(f"prune_activations: samples is {samples!r}; allowed: a number from 1")
+    check_integer("prune_activations: samples", samples, 1)
     given = {
         "seed": context.seed,
         "data": [take(context.split.train_inputs, slice(samples))],

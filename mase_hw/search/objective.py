@@ -40,20 +40,6 @@ from mase_hw.training import (
     tensors,
 )
 
-# What can be asked for, and whether more of it is better.
-METRICS: Mapping[str, str] = {
-    "accuracy": "maximize",
-    "average_bits": "minimize",
-    "memory_bits": "minimize",
-    "sparsity": "maximize",
-    "interval_cycles": "minimize",
-    "latency_cycles": "minimize",
-    "multipliers": "minimize",
-    "lut": "minimize",
-    "dsp": "minimize",
-    "bram": "minimize",
-    "energy_pj": "minimize",
-} | {task.metric.name: task.metric.direction for task in TASKS.values()}
 HARDWARE = (
     "interval_cycles",
     "latency_cycles",
@@ -63,6 +49,15 @@ HARDWARE = (
     "bram",
     "energy_pj",
 )
+# What can be asked for, and whether more of it is better.
+METRICS: Mapping[str, str] = {
+    "accuracy": "maximize",
+    "average_bits": "minimize",
+    "memory_bits": "minimize",
+    "sparsity": "maximize",
+    **dict.fromkeys(HARDWARE, "minimize"),
+    **{task.metric.name: task.metric.direction for task in TASKS.values()},
+}
 # Parts in which samples are scored when a pruner looks on.
 PARTS = 4
 # Every sum of operands of this width fits.

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from torch.fx import Node
@@ -41,6 +42,7 @@ from mase_hw.search.values import (
     Tie,
     Value,
     choices_of,
+    dimension_or,
     dimensions_of,
     parse_item,
     references_of,
@@ -185,7 +187,7 @@ class Space:
             (entry, [name]) for name, entry in own.items() if name not in skipped
         ]
         groups += [(general, rest)] if general and rest else []
-        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
+        return [{**proposed(entry, trial), "nodes": names} for entry, names in groups]
 
     def propose(self, trial: Proposer, skipped: Collection[str] = ()) -> tuple[Record, Record]:
         """Return the configuration of number formats and the parallelism of a trial."""
@@ -195,7 +197,7 @@ class Space:
             if name not in skipped:
                 config[name] = {"config": proposal.entry(name)}
         tiles = {
-            name: _proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
+            name: proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
             for name, item in self.parallelism.items()
             if name not in skipped
         }
@@ -318,15 +320,10 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
                         f"give; {nearest(place[1], entries[place[0]])}"
                     )
                 edges[node, key].add(place)
-    for start in edges:
-        seen, todo = set[tuple[str, str]](), [*edges[start]]
-        while todo:
-            place = todo.pop()
-            if place == start:
-                raise ConfigError(f"space: {'.'.join(start)} refers to itself")
-            if place not in seen:
-                seen.add(place)
-                todo += edges.get(place, ())
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        raise ConfigError(f"space: {'.'.join(error.args[1][0])} refers to itself") from error
 
 
 def _without_shared(table: object) -> tuple[Any, set[str]]:
@@ -373,27 +370,15 @@ def architecture(tables: Mapping[str, object]) -> dict[str, Value | Dimension]:
     given = tables.get("architecture", {})
     if not isinstance(given, Mapping):
         raise ConfigError(f"space: architecture is {given!r}; allowed: a table")
-    return {key: _parsed(f"architecture.{key}", value) for key, value in given.items()}
-
-
-def propose_architecture(
-    given: Mapping[str, Value | Dimension], trial: Proposer
-) -> dict[str, Value]:
-    """Return the arguments that a trial builds the model with."""
-    return _proposed(given, trial)
-
-
-def _parsed(name: str, value: Any) -> Value | Dimension:
-    dimension = Dimension.parse(name, value)
-    found: Value | Dimension = value if dimension is None else dimension
-    return found
+    return {key: dimension_or(f"architecture.{key}", value) for key, value in given.items()}
 
 
 def _value(item: Value | Dimension, trial: Proposer) -> Value:
     return item.propose(trial) if isinstance(item, Dimension) else item
 
 
-def _proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[str, Value]:
+def proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[str, Value]:
+    """Return a table with the values that a trial proposes for its dimensions."""
     return {key: _value(item, trial) for key, item in entry.items()}
 
 
@@ -403,7 +388,7 @@ def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
     for name, value in table.items():
         where = f"parallelism.{name}"
         if name == "default":
-            found[name] = _parsed(where, value)
+            found[name] = dimension_or(where, value)
         elif name not in names and name not in absent:
             raise ConfigError(f"space: parallelism names no node {name!r}; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
@@ -411,7 +396,7 @@ def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"
             )
         elif name in names:
-            found[name] = {key: _parsed(f"{where}.{key}", item) for key, item in value.items()}
+            found[name] = {key: dimension_or(f"{where}.{key}", item) for key, item in value.items()}
     return found
 
 
@@ -440,7 +425,7 @@ def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record
 
 
 def _pruning(where: str, key: str, value: object) -> Value | Dimension:
-    parsed = _parsed(where, value)
+    parsed = dimension_or(where, value)
     if key == "sparsity":
         choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices
         for number in choices or (parsed.low, parsed.high):  # type: ignore[union-attr]

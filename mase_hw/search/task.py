@@ -7,10 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from mase_hw._checks import check_bool, check_keys
 from mase_hw._kinds import Record, Table
@@ -31,7 +28,7 @@ from mase_hw.search.objective import (
 )
 from mase_hw.search.pruners import make_pruner
 from mase_hw.search.samplers import sampler_factory
-from mase_hw.search.space import Space, propose_architecture
+from mase_hw.search.space import Space, proposed
 from mase_hw.search.storage import ERROR, used
 from mase_hw.search.values import Proposer, spelled
 from mase_hw.training import TASKS, Trainer, task_of
@@ -196,10 +193,7 @@ class Task:
         """Trials of the whole study; a grid has no more than its points."""
         asked: int = self.config.get("trials", 50)
         if self.config.get("sampler") == "grid" and hasattr(self, "space"):
-            points = 1
-            for values in self.space.grid().values():
-                points *= len(values)
-            return min(asked, points)
+            return min(asked, math.prod(map(len, self.space.grid().values())))
         return asked
 
     def sampler(self) -> Callable[[int], BaseSampler]:
@@ -316,7 +310,7 @@ class Task:
         if not self.space.architecture:
             return self._graphs["{}"], self.space
         assert self.builder is not None
-        arguments = propose_architecture(self.space.architecture, trial)
+        arguments = proposed(self.space.architecture, trial)
         key = json.dumps(arguments, sort_keys=True, default=spelled)
         if key not in self._graphs:
             module = build(self.builder, arguments)
@@ -350,13 +344,3 @@ class Task:
 def finished(trials: Sequence[FrozenTrial]) -> int:
     """Return how many trials have ended, those of dead workers aside."""
     return used([trial for trial in trials if trial.state.is_finished()])
-
-
-def save_samples(samples: Samples, path: Path) -> None:
-    """Write what a worker process reads."""
-    torch.save({key: value for key, value in vars(samples).items() if value is not None}, path)
-
-
-def load_samples(path: Path) -> Samples:
-    """Read what `save_samples` wrote."""
-    return Samples(**torch.load(path, weights_only=True))
