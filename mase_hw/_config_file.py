@@ -68,6 +68,25 @@ def write_config(path: Path, tables: Mapping[str, object], comments: Sequence[st
     return path
 
 
+def write_formats(
+    path: Path,
+    formats: Mapping[str, object],
+    parallelism: object = None,
+    weights: str | None = None,
+    comments: Sequence[str] = (),
+) -> Path:
+    """Write number formats, a table of parallelism and the file of their weights, where they are.
+
+    Raises:
+        OutputError: when a file of others has that name.
+    """
+    tables: Record = {} if weights is None else {WEIGHTS_KEY: weights}
+    tables[FORMATS] = formats
+    if isinstance(parallelism, Mapping) and parallelism:
+        tables["parallelism"] = parallelism
+    return write_config(path, tables, comments)
+
+
 def config_text(tables: Mapping[str, object], comments: Sequence[str] = ()) -> str:
     """Return nested tables as TOML below lines of comment."""
     lines = [*(f"# {line}" for line in comments), *_lines(tables, ())]

@@ -87,10 +87,10 @@ class Targets:
             if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
                 raise ParallelismError(f"{key} is {value!r}; allowed: a positive number")
         if (self.fps is None) != (self.clock is None):
-            given, missing = (
+            present, missing = (
                 ("clock", "target_fps") if self.fps is None else ("target_fps", "clock")
             )
-            raise ParallelismError(f"{given} is given without {missing}: a rate needs both")
+            raise ParallelismError(f"{present} is given without {missing}: a rate needs both")
         from_rate = self.cycles_of_rate
         if self.interval is not None and from_rate is not None and from_rate != self.interval:
             raise ParallelismError(
@@ -113,8 +113,8 @@ class Targets:
     @property
     def budgets(self) -> dict[str, float]:
         """The most of each resource, by its name."""
-        found = {"lut": self.max_lut, "dsp": self.max_dsp, "bram": self.max_bram}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        budgets = {"lut": self.max_lut, "dsp": self.max_dsp, "bram": self.max_bram}
+        return {name: float(value) for name, value in budgets.items() if value is not None}
 
 
 def split_targets(asked: object) -> tuple[Any, Targets | None]:
@@ -125,16 +125,16 @@ def split_targets(asked: object) -> tuple[Any, Targets | None]:
     """
     if not isinstance(asked, Mapping):
         return asked, None
-    given = {key: value for key, value in asked.items() if key in KEYS}
-    if not given:
+    bounds = {key: value for key, value in asked.items() if key in KEYS}
+    if not bounds:
         return asked, None
     rest = {key: value for key, value in asked.items() if key not in KEYS}
     if rest.get("default", "auto") != "auto":
         raise ParallelismError(
-            f"{next(iter(given))} chooses the parallelism, and default is {rest['default']!r}; "
+            f"{next(iter(bounds))} chooses the parallelism, and default is {rest['default']!r}; "
             "allowed beside it: auto"
         )
-    targets = Targets(**{KEYS[key]: value for key, value in given.items()})
+    targets = Targets(**{KEYS[key]: value for key, value in bounds.items()})
     targets.check()
     return {**rest, "default": "auto"}, targets
 
@@ -179,8 +179,8 @@ class Plan:
     def to_dict(self) -> dict[str, object]:
         """Return everything, with the table."""
         resources = {name: getattr(self.cost, name) for name in STEPS}
-        known = {"interval": self.interval, **resources, "gap": self.gap, "slowest": self.slowest}
-        return {**known, "parallelism": self.table}
+        entries = {"interval": self.interval, **resources, "gap": self.gap, "slowest": self.slowest}
+        return {**entries, "parallelism": self.table}
 
     def to_toml(self, name: str) -> str:
         """Return the table as text that a configuration file may hold."""
@@ -269,14 +269,14 @@ class Explorer:
         fastest = max(min(c.cycles for c in item) for item in self.candidates)
         if least is None:
             return []
-        found = [least]
+        plans = [least]
         ratio = (fastest / least.interval) ** (1 / max(points - 1, 1))
         for step in range(1, points):
             wanted = max(fastest, math.floor(least.interval * ratio**step))
             plan = self._least(wanted, {})
-            if plan is not None and plan.interval < found[-1].interval:
-                found.append(plan)
-        return found
+            if plan is not None and plan.interval < plans[-1].interval:
+                plans.append(plan)
+        return plans
 
     def _check_cycles(self, cycles: int) -> None:
         fastest = [min(c.cycles for c in item) for item in self.candidates]
@@ -315,15 +315,15 @@ class Explorer:
         steps = sorted({c.cycles for item in self.candidates for c in item})
         low = max(min(c.cycles for c in item) for item in self.candidates)
         steps = [step for step in steps if step >= low]
-        first, last, found = 0, len(steps) - 1, None
+        first, last, fastest = 0, len(steps) - 1, None
         while first <= last:
             middle = (first + last) // 2
             plan = self._least(steps[middle], budgets)
             if plan is None:
                 first = middle + 1
             else:
-                found, last = plan, middle - 1
-        return found
+                fastest, last = plan, middle - 1
+        return fastest
 
     def _plan(self, chosen: Sequence[Candidate], gap: float) -> Plan:
         values = [items[0] for items in self.space.candidates]
@@ -371,17 +371,17 @@ def _count(space: Space) -> int:
 def _measured(
     space: Space, device: Device, styles: Mapping[str, str]
 ) -> tuple[list[list[Candidate]], int]:
-    known: dict[Hashable, tuple[list[Candidate], int]] = {}
-    found, count = [], 0
+    measured: dict[Hashable, tuple[list[Candidate], int]] = {}
+    candidates, count = [], 0
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
         style = styles.get(choice.node, AUTO)
         key = choice.likeness, lists, style
-        if key not in known:
-            known[key] = _worth(choice, lists, device, style)
-        found.append(known[key][0])
-        count += known[key][1]
-    return found, count
+        if key not in measured:
+            measured[key] = _worth(choice, lists, device, style)
+        candidates.append(measured[key][0])
+        count += measured[key][1]
+    return candidates, count
 
 
 def _worth(
@@ -390,24 +390,24 @@ def _worth(
     kept: list[Candidate] = []
     count = 0
     for lanes in product(*lists):
-        made = sorted(
+        netlists = sorted(
             choice.netlists(choice.call, lanes),
             key=lambda item: (item[1].busy_cycles, item[1].multipliers),
         )
-        for unrolled, item in _fewer(made):
-            found = _candidates(lanes, unrolled, item.on(device), style)
-            kept += found
-            count += len(found) - 1
-        count += len(made)
+        for unrolled, item in _fewer(netlists):
+            candidates = _candidates(lanes, unrolled, item.on(device), style)
+            kept += candidates
+            count += len(candidates) - 1
+        count += len(netlists)
     return kept, count
 
 
 def _fewer(
-    made: Sequence[tuple[Mapping[str, int], Netlist]],
+    netlists: Sequence[tuple[Mapping[str, int], Netlist]],
 ) -> Iterator[tuple[Mapping[str, int], Netlist]]:
     """Yield what a node may be, less what has more multipliers and no fewer cycles."""
     fewest = math.inf
-    for unrolled, netlist in made:
+    for unrolled, netlist in netlists:
         if netlist.multipliers < fewest or not netlist.multipliers:
             fewest = netlist.multipliers
             yield unrolled, netlist
@@ -418,13 +418,13 @@ def _candidates(
 ) -> list[Candidate]:
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
     rest = of_cells(cell for cell in netlist.cells.values() if not isinstance(cell, RomSource))
-    found: dict[tuple[float, float], Candidate] = {}
+    candidates: dict[tuple[float, float], Candidate] = {}
     for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
         item = rest + of_cells(replace(cell, style=name) for cell in memories)
         cost = Estimate(round(item.lut), dsp=item.dsp, bram=round(2 * item.bram) / 2)
         candidate = Candidate(lanes, unrolled, netlist.busy_cycles, cost, name)
-        found.setdefault((cost.lut, cost.bram), candidate)
-    return list(found.values())
+        candidates.setdefault((cost.lut, cost.bram), candidate)
+    return list(candidates.values())
 
 
 def _solve(

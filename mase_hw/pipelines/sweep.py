@@ -29,7 +29,7 @@ UNTRAINED = "_quantized"
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep found.
+    """Results of a sweep.
 
     Attributes:
         rows: one table row a point: the keys' values, what the last step measured on validation
@@ -126,10 +126,10 @@ def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[s
 
 
 def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
-    found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
+    point_config = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
-        _set(found, key, value)
-    return found
+        _set(point_config, key, value)
+    return point_config
 
 
 def _set(config: Any, key: str, value: Any) -> None:

@@ -164,7 +164,7 @@ class Chooser:
 
     def _narrow(self, places: Collection[int], chosen: Chosen) -> bool:
         widest = max((self._bits(place, chosen.options[place]) for place in places), default=0.0)
-        found = False
+        narrowed = False
         for number, group in enumerate(self.groups):
             kept = [
                 pick
@@ -172,8 +172,8 @@ class Chooser:
                 if all(p not in places or self._bits(p, n) < widest for p, n in pick.options)
             ]
             if kept and len(kept) < len(group):
-                self.groups[number], found = kept, True
-        return found
+                self.groups[number], narrowed = kept, True
+        return narrowed
 
     def _bits(self, place: int, number: int) -> float:
         return self._operands[place].options[number].number_format.bits_per_element
@@ -209,13 +209,13 @@ class Chooser:
                 yield _worth(alone)
 
     def _together(self, node: Node, places: Sequence[int]) -> Iterator[Pick]:
-        known = self._prices(node, places)
+        prices = self._prices(node, places)
         near = [around(self._operands[place]) for place in places]
         for numbers in product(*(range(len(self._operands[place].options)) for place in places)):
-            if numbers not in known:
+            if numbers not in prices:
                 corners = product(*(item[n] for item, n in zip(near, numbers, strict=True)))
-                known[numbers] = _mean([known[corner] for corner in corners])
-            cost = known[numbers]
+                prices[numbers] = _mean([prices[corner] for corner in corners])
+            cost = prices[numbers]
             if cost is not None:
                 picked = tuple(zip(places, numbers, strict=True))
                 yield Pick(picked, cost, self._sum(picked))
@@ -236,14 +236,16 @@ class Chooser:
 
     def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Estimate | None:
         costs = [self._costs.of(node, self.named(picked))]
-        costs += [self._made(*item) for item in picked]
-        known = [item for item in costs if item is not None]
-        return reduce(add, known) if len(known) == len(costs) else None
+        costs += [self._producer_cost(*item) for item in picked]
+        parts = [item for item in costs if item is not None]
+        return reduce(add, parts) if len(parts) == len(costs) else None
 
-    def _made(self, place: int, number: int) -> Estimate | None:
+    def _producer_cost(self, place: int, number: int) -> Estimate | None:
         if (place, number) not in self._making:
             operand = self._operands[place]
-            self._making[place, number] = self._costs.made(operand, operand.options[number])
+            self._making[place, number] = self._costs.producer_cost(
+                operand, operand.options[number]
+            )
         return self._making[place, number]
 
     def named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
@@ -291,8 +293,8 @@ def _weighed(pick: Pick) -> int:
 
 
 def _mean(costs: Sequence[Estimate | None]) -> Estimate | None:
-    known = [cost for cost in costs if cost is not None]
-    return reduce(add, known) / len(known) if len(known) == len(costs) else None
+    parts = [cost for cost in costs if cost is not None]
+    return reduce(add, parts) / len(parts) if len(parts) == len(costs) else None
 
 
 def _noise(unit: float, output: int | None, pick: Pick) -> int:

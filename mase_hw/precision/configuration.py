@@ -25,7 +25,7 @@ def configuration(
 ) -> dict[str, object]:
     """Return the configuration, by name of the node, of an option of every operand.
 
-    What is fitted to observed values is given; what follows from a constant itself stays open.
+    Fields fitted to observed values are explicit; those that a constant decides stay open.
 
     Args:
         mg: the graph.
@@ -36,33 +36,33 @@ def configuration(
     chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
     for operand, number in zip(operands, options, strict=True):
         chosen[operand.node][operand.word] = operand.options[number]
-    found: dict[str, object] = {"by": ["name"]}
+    config: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
         entry: dict[str, object] = {"name": _family(chosen.get(node, {}))}
         constants = mg.call(node).constants
         for word, option in chosen.get(node, {}).items():
-            given = option.number_format
-            if given.name != entry["name"]:
-                entry[f"{word}_name"] = given.name
-            if word in constants and "frac_width" in given.fitted:
+            number_format = option.number_format
+            if number_format.name != entry["name"]:
+                entry[f"{word}_name"] = number_format.name
+            if word in constants and "frac_width" in number_format.fitted:
                 entry[f"{word}_{LEAST_ERROR}"] = True
             entry |= {
                 f"{word}_{key}": value
-                for key, value in _given(option, opened or word in constants).items()
+                for key, value in _explicit(option, opened or word in constants).items()
             }
-        found[node.name] = {"config": entry}
-    return found
+        config[node.name] = {"config": entry}
+    return config
 
 
-def _given(option: Option, opened: bool) -> dict[str, object]:
-    made = option.number_format
+def _explicit(option: Option, opened: bool) -> dict[str, object]:
+    number_format = option.number_format
     asked = {key: value for key, value in option.fields.items() if key != "name"}
-    usual = {item.name: item.default for item in fields(made)}
-    found = {key: value for key, value in made.to_dict().items() if key in usual}
+    usual = {item.name: item.default for item in fields(number_format)}
+    values = {key: value for key, value in number_format.to_dict().items() if key in usual}
     if opened:
-        found = {key: value for key, value in found.items() if key not in made.fitted}
-    kept = asked.keys() | (() if opened else made.fitted)
-    return {key: value for key, value in found.items() if key in kept or value != usual[key]}
+        values = {key: value for key, value in values.items() if key not in number_format.fitted}
+    kept = asked.keys() | (() if opened else number_format.fitted)
+    return {key: value for key, value in values.items() if key in kept or value != usual[key]}
 
 
 def _family(chosen: Mapping[str, Option]) -> str:
@@ -78,11 +78,11 @@ def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, object]:
         wanted: fields of the format, `name` among them.
     """
     wide = _entry({"name": DEFAULT_FORMAT, "width": WIDE})
-    found: dict[str, object] = {"by": ["name"]}
+    config: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
         has = wanted["name"] in operator_of(node).formats
-        found[node.name] = {"config": _entry(wanted) if has else wide}
-    return found
+        config[node.name] = {"config": _entry(wanted) if has else wide}
+    return config
 
 
 def _entry(wanted: Mapping[str, object]) -> dict[str, object]:
@@ -104,7 +104,7 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, obj
     for name, cls in formats().items():
         if name == DEFAULT_FORMAT or name not in tried:
             continue
-        for given in cls.choices(BLOCK_ROW):
-            if given.get("width", NARROW) == NARROW:
-                label = f"{name} {given['width']}" if "width" in given else name
-                yield label, {"name": name, **given}
+        for choice in cls.choices(BLOCK_ROW):
+            if choice.get("width", NARROW) == NARROW:
+                label = f"{name} {choice['width']}" if "width" in choice else name
+                yield label, {"name": name, **choice}

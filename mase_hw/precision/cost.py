@@ -57,12 +57,12 @@ class CostTable:
 
     Args:
         mg: a quantised graph `with_lanes`, whose nodes have the names of the operands'.
-        known: prices of nodes that are alike, to which more are added.
+        prices: prices of nodes that are alike, to which more are added.
     """
 
-    def __init__(self, mg: MaseGraph, known: Prices | None = None) -> None:
+    def __init__(self, mg: MaseGraph, prices: Prices | None = None) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-        self._known = {} if known is None else known
+        self._known = {} if prices is None else prices
 
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Estimate | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.
@@ -82,8 +82,8 @@ class CostTable:
             self._known[key] = self._asked(call, chosen)
         return self._known[key]
 
-    def made(self, operand: Operand, option: Option) -> Estimate | None:
-        """Return what it takes to make an operand in a format, beyond that of the reference.
+    def producer_cost(self, operand: Operand, option: Option) -> Estimate | None:
+        """Return the cost of producing an operand in a format, beyond that of the reference.
 
         It is the rounding of the node before, and all of those between that keep the format;
         consumers of one tensor bear it together. None where the node before cannot round to it.
@@ -97,10 +97,10 @@ class CostTable:
             if usual is None or option.number_format.name not in operator_of(node).formats:
                 # A cast follows.
                 continue
-            found = self.of(node, dict.fromkeys(names, option))
-            if found is None:
+            cost = self.of(node, dict.fromkeys(names, option))
+            if cost is None:
                 return None
-            total += (found - usual) / max(len(node.users), 1)
+            total += (cost - usual) / max(len(node.users), 1)
         return total
 
     @staticmethod
@@ -130,10 +130,10 @@ def in_formats(call: Call, chosen: Mapping[str, Option]) -> Call:
 def makers(operand: Operand) -> Iterator[Node]:
     """Yield the nodes whose results an operand is, and those between that keep the format."""
     for name, node in stream_operands(operand.node):
-        made: Node | None = node if name == operand.name or shares_format(operand.node) else None
-        while made is not None and made.op == "call_function":
-            yield made
-            made = stream_operands(made)[0][1] if keeps_format(made) else None
+        maker: Node | None = node if name == operand.name or shares_format(operand.node) else None
+        while maker is not None and maker.op == "call_function":
+            yield maker
+            maker = stream_operands(maker)[0][1] if keeps_format(maker) else None
 
 
 def _likeness(call: Call) -> Hashable:

@@ -54,7 +54,7 @@ class Result:
         config: the configuration.
         outputs: agreement by name of the output.
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
-            no reals; None where neither is known.
+            no reals; None without either.
         accuracy: of the quantised graph; None without labels.
         intervals: 95 % intervals of agreement by name of the output, see `Judged`.
         noise: likewise.
@@ -87,12 +87,12 @@ class Result:
     @property
     def sqnr_db(self) -> float:
         """The least signal over error of the real outputs; infinite where none is real."""
-        known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
-        return min(known, default=math.inf)
+        ratios = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
+        return min(ratios, default=math.inf)
 
     @property
     def assured_drop(self) -> float:
-        """The drop, and `SURE` standard errors more; infinite where it is not known."""
+        """The drop, and `SURE` standard errors more; infinite without one."""
         if self.drop is None:
             return math.inf
         return self.drop + (0.0 if self.scored is None else SURE * self.scored.drop_error)
@@ -124,11 +124,11 @@ class Result:
 
     def _intervals(self) -> dict[str, object]:
         ends = {name: list(interval) for name, interval in self.intervals.items()}
-        found: dict[str, object] = {"intervals": ends}
+        intervals: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
-            found["accuracy_interval"] = list(self.scored.interval)
-            found["drop_interval"] = list(self.scored.drop_interval)
-        return found
+            intervals["accuracy_interval"] = list(self.scored.interval)
+            intervals["drop_interval"] = list(self.scored.drop_interval)
+        return intervals
 
 
 class Evaluator:
@@ -160,15 +160,15 @@ class Evaluator:
 
     def with_steps(self, steps: Sequence[str]) -> Evaluator:
         """Return one that prepares graphs in their formats."""
-        found = copy(self)
-        found._steps = tuple(steps)
-        return found
+        evaluator = copy(self)
+        evaluator._steps = tuple(steps)
+        return evaluator
 
     def at(self, lanes: Lanes) -> Evaluator:
         """Return one for hardware of another parallelism."""
-        found = copy(self)
-        found._parallelism = lanes
-        return found
+        evaluator = copy(self)
+        evaluator._parallelism = lanes
+        return evaluator
 
     def quantized(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration."""

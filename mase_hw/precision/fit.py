@@ -68,7 +68,7 @@ def fit_formats(
             or `target_fps` and `clock`, has it chosen together with the formats.
         seed: of the random vectors by which errors are measured.
         prepare: whether ranges, codes, biases and scales of channels are fitted to data, too, where
-            formats that keep the goal take less then; the graph that is found has its own weights.
+            formats that keep the goal take less then; the fitted graph has its own weights.
         output: a folder, in which measured noise is kept, so that a run that was stopped goes on.
         progress: called with steps done and steps in all.
 
@@ -92,7 +92,7 @@ def fit_formats(
         fitting = Fitting(mg, goal, samples, formats, lanes, seed, output, advance, prices)
         return fitting, fitting.fitted()
 
-    def found(lanes: Lanes) -> Fitted:
+    def fitted_for(lanes: Lanes) -> Fitted:
         if not prepare:
             return plain(base, lanes)[1]
         first = prepared(*plain(base, lanes))
@@ -101,11 +101,11 @@ def fit_formats(
     def chosen() -> Fitted:
         asked, targets = split_targets(parallelism)
         if targets is None:
-            return found(asked)
+            return fitted_for(asked)
         both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
         if not prepare:
             return both
-        again = found(both.parallelism)
+        again = fitted_for(both.parallelism)
         return min(both, again, key=lambda item: item.result.cost.order)
 
     return judged(base, chosen(), samples.compared_on, judged_on)
@@ -129,10 +129,10 @@ def _samples(
         DataError: where a goal asks for labels that are not there.
     """
     samples, last = parts
-    known = [part.labels for part in (samples.compared_on, last) if part is not None]
-    check_goal(mg, goal, next((item for item in known if item is not None), None))
+    labels = [part.labels for part in (samples.compared_on, last) if part is not None]
+    check_goal(mg, goal, next((item for item in labels if item is not None), None))
     if goal.max_drop is not None or all(
-        item is None or (item.dim() == 1 and not item.is_floating_point()) for item in known
+        item is None or (item.dim() == 1 and not item.is_floating_point()) for item in labels
     ):
         return parts
     bare = replace(samples, compared_on=replace(samples.compared_on, labels=None))

@@ -19,7 +19,7 @@ class Tried:
     Attributes:
         name: what it is called.
         gain_db: signal over error that it gains at the same formats.
-        kept: whether the formats that were found need it.
+        kept: whether the chosen formats need it.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Tried:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The formats that were found.
+    """Chosen formats.
 
     Attributes:
         name: of the model.

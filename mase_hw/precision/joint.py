@@ -1,7 +1,7 @@
 """Formats and lanes in one problem: the least hardware for a noise and an interval, by CP-SAT.
 
 A node's candidates are options of its operands at lanes that keep the interval, priced together.
-Streams that meet have one parallelism. Beginning at a choice and a parallelism that are known, only
+Streams that meet have one parallelism. Beginning at a choice and its parallelism, only
 what is near them is tried: a few options over the range of noise, and a few lanes.
 """
 
@@ -34,7 +34,7 @@ def choose_together(
     budgets: Mapping[str, float],
     begin: tuple[Chosen, Mapping[str, object]],
 ) -> tuple[Chosen, dict[str, object]] | None:
-    """Return options and a table of parallelism of the least cost; None where none is found.
+    """Return options and a table of parallelism of the least cost; None without one.
 
     Args:
         chooser: options by node, priced in the parallelism of `begin`.
@@ -76,13 +76,13 @@ def choose_together(
 
 
 def _values(space: Space, table: Mapping[str, Any]) -> list[int]:
-    found = []
+    lanes = []
     for slots, values in zip(space.slots, space.candidates, strict=True):
         entries = ((table.get(node), key) for node, key in slots)
-        known = (entry.get(key) for entry, key in entries if isinstance(entry, Mapping))
-        value = next((item for item in known if item is not None), table.get("default", 1))
-        found.append(value if value in values else values[0])
-    return found
+        explicit = (entry.get(key) for entry, key in entries if isinstance(entry, Mapping))
+        value = next((item for item in explicit if item is not None), table.get("default", 1))
+        lanes.append(value if value in values else values[0])
+    return lanes
 
 
 def _near(
@@ -90,16 +90,16 @@ def _near(
 ) -> list[tuple[int, ...]]:
     kept = [item for item in candidates if item.cycles <= interval]
     kept.sort(key=lambda item: item.cost.weighed)
-    found = list(dict.fromkeys(item.lanes for item in kept))
-    return list(dict.fromkeys([tuple(begun), *found[:LANES]]))
+    cheapest = list(dict.fromkeys(item.lanes for item in kept))
+    return list(dict.fromkeys([tuple(begun), *cheapest[:LANES]]))
 
 
-def _options(picks: Sequence[Pick], known: Chosen) -> list[Pick]:
+def _options(picks: Sequence[Pick], begun: Chosen) -> list[Pick]:
     if len(picks) <= OPTIONS:
         return list(picks)
     places = {round(i * (len(picks) - 1) / (OPTIONS - 1)) for i in range(OPTIONS)}
     ordered = sorted(picks, key=lambda pick: float(pick.noise.sum()))
-    near = [p for p in picks if all(known.options[place] == number for place, number in p.options)]
+    near = [p for p in picks if all(begun.options[place] == number for place, number in p.options)]
     middle = ordered.index(near[0]) if near else 0
     places |= {max(middle - 1, 0), middle, min(middle + 1, len(ordered) - 1)}
     return [ordered[place] for place in sorted(places)]

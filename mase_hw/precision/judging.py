@@ -85,9 +85,9 @@ class Judge:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
         outputs = {name: item.closeness() for name, item in sums.items()}
         intervals = {
-            name: found
+            name: interval
             for name, item in outputs.items()
-            if (found := _interval(item, groups[name], self.examples)) is not None
+            if (interval := _interval(item, groups[name], self.examples)) is not None
         }
         return Judged(outputs, intervals, {name: item.noise() for name, item in groups.items()})
 

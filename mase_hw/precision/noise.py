@@ -56,8 +56,8 @@ class NoiseTable:
     def relative(self) -> list[Tensor]:
         """Return error over signal, `[options, outputs]` by operand."""
         signal = self.signal.clamp(min=TINY)
-        known = zip(self._operands, self.power, strict=True)
-        return [_filled(operand, item / signal) for operand, item in known]
+        pairs = zip(self._operands, self.power, strict=True)
+        return [_filled(operand, item / signal) for operand, item in pairs]
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
@@ -67,21 +67,21 @@ class NoiseTable:
             "done": self.done,
         }
 
-    def load(self, known: Mapping[str, Any]) -> None:
+    def load(self, stored: Mapping[str, Any]) -> None:
         """Take what `to_dict` gave."""
-        self.power = [torch.tensor(item, dtype=torch.float64) for item in known["power"]]
-        self.signal = torch.tensor(known["signal"], dtype=torch.float64)
-        self.done = int(known["done"])
+        self.power = [torch.tensor(item, dtype=torch.float64) for item in stored["power"]]
+        self.signal = torch.tensor(stored["signal"], dtype=torch.float64)
+        self.done = int(stored["done"])
 
 
 def _ladders(operand: Operand) -> list[list[int]]:
     """Return the options that differ in their width alone, from the narrowest to the widest."""
-    found: dict[Any, list[int]] = defaultdict(list)
+    ladders: dict[Any, list[int]] = defaultdict(list)
     for number, option in enumerate(operand.options):
         rest = tuple(item for item in option.fields.items() if item[0] != WIDTH)
-        found[rest].append(number)
+        ladders[rest].append(number)
     widths = [option.fields.get(WIDTH, 0) for option in operand.options]
-    return [sorted(items, key=lambda number: widths[number]) for items in found.values()]
+    return [sorted(items, key=lambda number: widths[number]) for items in ladders.values()]
 
 
 def measured_options(operand: Operand) -> list[int]:
@@ -92,11 +92,11 @@ def measured_options(operand: Operand) -> list[int]:
 
 def around(operand: Operand) -> dict[int, tuple[int, ...]]:
     """Return by option the measured ones: itself, or those of the widths beside it."""
-    found: dict[int, tuple[int, ...]] = {number: (number,) for number in measured_options(operand)}
+    neighbours = dict[int, tuple[int, ...]]((n, (n,)) for n in measured_options(operand))
     for items in _ladders(operand):
         for low, number, high in zip(items[::2], items[1::2], items[2::2], strict=False):
-            found[number] = low, high
-    return found
+            neighbours[number] = low, high
+    return neighbours
 
 
 def _filled(operand: Operand, noise: Tensor) -> Tensor:
@@ -134,8 +134,8 @@ class NoiseMeter:
         errors = self._propagation(inputs, table.done)
         for place, operand in enumerate(self._operands):
             for number in measured_options(operand):
-                given = operand.options[number].number_format
-                table.power[place][number] += errors.power(operand, given)
+                number_format = operand.options[number].number_format
+                table.power[place][number] += errors.power(operand, number_format)
         table.signal += errors.signal
         table.done += 1
 

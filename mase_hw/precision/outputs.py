@@ -60,8 +60,8 @@ def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
     states: dict[str, Tensor] = {}
     for inputs in samples.spread(mg):
         run_with(mg, mg.batch_dims.inside(inputs), visit, states)
-    known = judgements(mg)
-    how = {node: known[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
+    by_name = judgements(mg)
+    how = {node: by_name[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
     whole = Judgement(None)
     return Measure(
         [
@@ -125,13 +125,13 @@ def _computed(mg: MaseGraph) -> tuple[list[Node], list[Node]]:
 
 def _behind(outputs: Sequence[Node]) -> list[Node]:
     """Return the nearest real results from which outputs are computed."""
-    found: dict[Node, None] = {}
+    results: dict[Node, None] = {}
     waiting = list(outputs)
     while waiting:
         node = waiting.pop()
         if node.op == "call_function":
             if is_real_result(node):
-                found[node] = None
+                results[node] = None
             else:
                 waiting += node.all_input_nodes
-    return list(found)
+    return list(results)

@@ -126,11 +126,11 @@ class Propagation:
 
     def _forward(self, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
         values: dict[Node, Tensor] = {}
-        given = iter(inputs)
+        arguments = iter(inputs)
         for node in self._mg.nodes:
             if node.op in ("get_attr", "output"):
                 continue
-            entry = next(given) if node.op == "placeholder" else None
+            entry = next(arguments) if node.op == "placeholder" else None
             value = self._run.step(node, values, entry)
             if isinstance(value, Tensor) and value.is_floating_point():
                 value = value.detach().requires_grad_() if not value.requires_grad else value
@@ -147,7 +147,7 @@ class Propagation:
             for node in nodes
             if isinstance(values[node], Tensor) and values[node].requires_grad
         ]
-        found = []
+        slopes_by_target = []
         for target in self._measure.targets:
             output = values[target.node]
             draws: dict[Node, list[Tensor]] = defaultdict(list)
@@ -160,8 +160,8 @@ class Propagation:
                 for node, slope in zip(nodes, slopes, strict=True):
                     if slope is not None:
                         draws[node].append(slope)
-            found.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
-        return found
+            slopes_by_target.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
+        return slopes_by_target
 
     def _changed(self, operand: Operand, number_format: Format) -> Tensor:
         node = operand.node
@@ -189,8 +189,8 @@ class Propagation:
 
 
 def _error(exact: Tensor, rounded: Tensor) -> Tensor:
-    found = rounded.double() - exact.double()
-    return torch.nan_to_num(found, 0.0, 0.0, 0.0)
+    error = rounded.double() - exact.double()
+    return torch.nan_to_num(error, 0.0, 0.0, 0.0)
 
 
 def _power(errors: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ def fit_together(
 ) -> Fitted:
     """Return the cheapest formats and parallelism for a rate.
 
-    They are chosen in turns until neither changes, then in one problem around what was found.
+    They are chosen in turns until neither changes, then in one problem around that choice.
 
     Args:
         mg: a canonical graph with observed ranges.
@@ -44,7 +44,7 @@ def fit_together(
     if targets.budgets:
         raise ConfigError(
             "max_lut, max_dsp and max_bram of a parallelism do not go with formats that are to be "
-            "found; give max_lut and max_bram to fit_formats"
+            "chosen; give max_lut and max_bram to fit_formats"
         )
     first = quantize_transform_pass(mg, uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH}))
     explorer = Explorer.of(lowered(first[0]), fixed)
@@ -52,28 +52,28 @@ def fit_together(
     lanes = _lanes(explorer, targets, own)
     best: tuple[Fitting, Fitted] | None = None
     for _ in range(TURNS):
-        fitting, found = fit(lanes)
-        lanes = _lanes(Explorer.of(lowered(found.graph), fixed), targets, own)
+        fitting, fitted = fit(lanes)
+        lanes = _lanes(Explorer.of(lowered(fitted.graph), fixed), targets, own)
         # The same formats in the parallelism that suits them best.
-        cost = cost_of(with_lanes(found.graph, lanes))
-        if cost.weighed < found.result.cost.weighed:
-            found = replace(found, result=replace(found.result, cost=cost), parallelism=lanes)
-        if best is not None and found.result.cost.weighed >= best[1].result.cost.weighed:
+        cost = cost_of(with_lanes(fitted.graph, lanes))
+        if cost.weighed < fitted.result.cost.weighed:
+            fitted = replace(fitted, result=replace(fitted.result, cost=cost), parallelism=lanes)
+        if best is not None and fitted.result.cost.weighed >= best[1].result.cost.weighed:
             break
-        best = fitting, found
-        if lanes == found.parallelism:
+        best = fitting, fitted
+        if lanes == fitted.parallelism:
             break
     assert best is not None
-    fitting, found = best
+    fitting, fitted = best
     if targets.cycles is None:
-        return found
-    return fitting.together(found, explorer, targets.cycles, own) or found
+        return fitted
+    return fitting.together(fitted, explorer, targets.cycles, own) or fitted
 
 
 def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, object]:
     """Return the parallelism of least resources for a rate, of nodes that are no casts.
 
-    Of what memories are made is left to what is cheaper, as where formats are priced.
+    The style of memories is left to the cheaper one, as where formats are priced.
     """
     return {
         name: {key: value for key, value in entry.items() if key != NODE_STYLE}

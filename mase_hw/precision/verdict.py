@@ -16,12 +16,12 @@ from mase_hw.precision.judging import FEWEST, Judge
 from mase_hw.precision.samples import STRIDE, Part
 
 
-def judged(mg: MaseGraph, found: Fitted, compared_on: Part, judged_on: Part | None) -> Fitted:
+def judged(mg: MaseGraph, fitted: Fitted, compared_on: Part, judged_on: Part | None) -> Fitted:
     """Return formats with their figures on samples to judge on, all of them.
 
     Args:
         mg: the canonical graph without formats.
-        found: formats, with figures on the samples that they were compared on.
+        fitted: formats, with figures on the samples that they were compared on.
         compared_on: those samples, which are judged on where there are no others.
         judged_on: samples to judge on.
     """
@@ -32,14 +32,14 @@ def judged(mg: MaseGraph, found: Fitted, compared_on: Part, judged_on: Part | No
         bare = replace(result, accuracy=None, drop=None, scored=None, compared=result)
         return whole(measured(bare, judge, scorer), scorer)
 
-    result = on(found.result)
+    result = on(fitted.result)
     return replace(
-        found,
+        fitted,
         result=result,
-        front=[on(item) for item in found.front],
+        front=[on(item) for item in fitted.front],
         float_accuracy=None if scorer is None else scorer.accuracy,
         examples=part.examples,
-        notes=[*_few(compared_on, judged_on, found.goal), *_missed(result, found.goal)],
+        notes=[*_few(compared_on, judged_on, fitted.goal), *_missed(result, fitted.goal)],
         judge=on,
     )
 

@@ -87,7 +87,8 @@ def run_farm(
         write_task(task, store, shared)
         files = {path.name: path.read_bytes() for path in shared.iterdir()}
         # One copy on every worker, rather than one in every task.
-        given = client.scatter(files, broadcast=True, hash=False)
+        shared_files = client.scatter(files, broadcast=True, hash=False)
+        place = store.url, store.name
         rounds = 0
         while used(study.get_trials(deepcopy=False)) < task.trials:
             rounds += 1
@@ -97,7 +98,7 @@ def run_farm(
                     f"{store.url}"
                 )
             futures = [
-                client.submit(_work, given, store.url, store.name, number, pure=False, retries=0)
+                client.submit(_work, shared_files, *place, number, pure=False, retries=0)
                 for number in range(workers)
             ]
             _watch(futures, study, task, progress)

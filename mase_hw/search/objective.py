@@ -74,7 +74,7 @@ class Samples:
     Attributes:
         inputs: samples on which the task's metric is measured, several inputs as a tuple or by
             name. A search chooses by them: give samples to validate on, and keep those that the
-            final report is made on away.
+            final report uses away.
         labels: what is wanted of them.
         observed: samples on which ranges are observed; the example inputs without.
         training_inputs: samples to train on, for searches that train.
@@ -100,8 +100,8 @@ class Samples:
 
     def digest(self) -> str:
         """Return a hash of all samples."""
-        given = [value for value in vars(self).values() if value is not None]
-        return digest_of(item for value in given for item in tensors(value))
+        parts = [value for value in vars(self).values() if value is not None]
+        return digest_of(item for value in parts for item in tensors(value))
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a trial found.
+    """Figures of a trial.
 
     Attributes:
         values: metrics by name.
-        config: number formats with every field given, as `emit-verilog` takes them.
+        config: number formats with every field, as `emit-verilog` takes them.
         predictions: scores of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
         quantized: the graph in the number formats that were measured.
@@ -289,12 +289,12 @@ class Evaluator:
         assert inputs is not None and labels is not None
         run = runner(quantized)
         length = -(-len(labels) // PARTS) if report else EVALUATION_BATCH
-        found: list[Tensor] = []
+        scores: list[Tensor] = []
         for step, start in enumerate(range(0, len(labels), length)):
-            found.append(Batch.of(take(inputs, slice(start, start + length))).run(run))
+            scores.append(Batch.of(take(inputs, slice(start, start + length))).run(run))
             if report:
-                report(step, self._task.metric(torch.cat(found), labels[: start + length]))
-        return torch.cat(found)
+                report(step, self._task.metric(torch.cat(scores), labels[: start + length]))
+        return torch.cat(scores)
 
     def _fit(
         self, trainer: Trainer, mg: MaseGraph, module: Any, start: int, report: Report | None
@@ -303,8 +303,8 @@ class Evaluator:
 
         def advance(epoch: int, total: int) -> None:
             if report and inputs is not None and labels is not None:
-                found = evaluate(module, inputs, labels, self._task.metric)
-                report(start + epoch - 1, found)
+                accuracy = evaluate(module, inputs, labels, self._task.metric)
+                report(start + epoch - 1, accuracy)
 
         replace(trainer, progress=advance, task=self._task).fit(module, *self._training_data(mg))
 
@@ -342,18 +342,18 @@ def check_emits(
 
 
 def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
-    found: dict[str, object] = {}
+    narrowed: dict[str, object] = {}
     for key, item in config.items():
         if not isinstance(item, Mapping):
-            found[key] = item
+            narrowed[key] = item
             continue
         entry = {
             name: min(value, NARROW_BITS) if name.endswith("_width") else value
             for name, value in item["config"].items()
             if not name.endswith("_frac_width")
         }
-        found[key] = {"config": entry}
-    return found
+        narrowed[key] = {"config": entry}
+    return narrowed
 
 
 def digest(values: Tensor) -> str:
@@ -363,11 +363,11 @@ def digest(values: Tensor) -> str:
 
 def digest_of(items: Iterable[Tensor]) -> str:
     """Return a hash of tensors."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for item in items:
-        found.update(f"{item.dtype} {tuple(item.shape)}".encode())
-        found.update(item.detach().contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{item.dtype} {tuple(item.shape)}".encode())
+        digest.update(item.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def runner(mg: MaseGraph) -> Callable[..., Tensor]:
@@ -387,13 +387,13 @@ def runner(mg: MaseGraph) -> Callable[..., Tensor]:
         return rounded
     entries, output = [spec(node) for node in reference.inputs], reference.outputs[0]
 
-    def computed(given: list[Tensor]) -> Tensor:
+    def computed(arguments: list[Tensor]) -> Tensor:
         codes = [
             entry.quantized.encode(item).reshape(-1, *entry.shape)
-            for entry, item in zip(entries, given, strict=True)
+            for entry, item in zip(entries, arguments, strict=True)
         ]
-        found = spec(output).quantized.decode(reference(codes)[output.name])
-        return found.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else found
+        values = spec(output).quantized.decode(reference(codes)[output.name])
+        return values.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else values
 
     return partial(mg.through, computed)
 

@@ -51,18 +51,18 @@ def sampler_factory(
 
     title, fresh = SAMPLERS[name]
     cls = getattr(optuna.samplers, title)
-    given: dict[str, object] = dict(options)
+    arguments: dict[str, object] = dict(options)
     if name == "grid":
-        given["search_space"] = space.grid()
+        arguments["search_space"] = space.grid()
     if title in QUIET:
-        given["warn_independent_sampling"] = False
+        arguments["warn_independent_sampling"] = False
     if title == "QMCSampler":
-        given |= {"scramble": given.get("scramble", True), "warn_asynchronous_seeding": False}
+        arguments = {"scramble": True, **arguments, "warn_asynchronous_seeding": False}
 
     def make(count: int) -> BaseSampler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **given)
+            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **arguments)
         return sampler
 
     try:

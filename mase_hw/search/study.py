@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from mase_hw._config_file import write_config
+from mase_hw._config_file import write_formats
 from mase_hw._results import result_file, result_folder, write_table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, SearchError
@@ -62,20 +62,17 @@ class TrialResult:
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
         """Read a trial of the storage."""
-        metrics, known = trial.user_attrs["metrics"], trial.user_attrs[RESULT]
-        return cls(trial.number, metrics, **known, parameters=dict(trial.params))
+        metrics, result = trial.user_attrs["metrics"], trial.user_attrs[RESULT]
+        return cls(trial.number, metrics, **result, parameters=dict(trial.params))
 
     def write(self, path: Path) -> Path:
         """Write the file that `emit-verilog --config` takes."""
-        tables: dict[str, object] = {"quantize": self.config}
-        if self.parallelism:
-            tables["parallelism"] = self.parallelism
-        return write_config(path, tables)
+        return write_formats(path, self.config, self.parallelism)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """Results of a search.
 
     Attributes:
         best: the best trial; of several objectives the front, best in the first one first.
@@ -153,15 +150,15 @@ def search(
     if own and (workers > 1 or dask is not None):
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
-    given = with_start(config)
-    task = Task(mg, _samples(samples), given, builder, objective, ways, tuple(callbacks))
+    settings = with_start(config)
+    task = Task(mg, _samples(samples), settings, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     with result_folder(folder, ("trials.csv", "best.toml", "best.mase")), reported(url):
         study = store.open(task.directions, task.identity())
         recover(study)
-        begin(study, mg, task.space, given)
+        begin(study, mg, task.space, settings)
         if dask is not None:
             run_farm(task, store, study, dask, workers, progress)
         elif workers == 1:
@@ -171,10 +168,10 @@ def search(
         return _results(task, study, folder, url)
 
 
-def _samples(given: object) -> Samples:
-    if given is None or isinstance(given, Samples):
-        return given or Samples()
-    return Samples.of(Split.read(given))
+def _samples(samples: object) -> Samples:
+    if samples is None or isinstance(samples, Samples):
+        return samples or Samples()
+    return Samples.of(Split.read(samples))
 
 
 def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
@@ -200,24 +197,24 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
     for name, result in names.items():
         result.write(folder / f"{name}.toml")
         if task.changes_weights:
-            with result_file(folder / f"{name}.mase") as made:
-                _replay(task, result).save(made)
+            with result_file(folder / f"{name}.mase") as file:
+                _replay(task, result).save(file)
     return SearchResult(tuple(best), finished(trials), failed, folder, url)
 
 
 def _replay(task: Task, result: TrialResult) -> MaseGraph:
-    """Return the graph of a trial, made again: it is trained where the trial was."""
+    """Repeat a trial, with its training, for its graph."""
     from optuna.trial import FixedTrial
 
-    found, _ = task.measure(FixedTrial(dict(result.parameters)))
-    if found.digest != result.predictions:
+    again, _ = task.measure(FixedTrial(dict(result.parameters)))
+    if again.digest != result.predictions:
         logger.warning(
-            "trial %d, made again on this machine, gives other classes: %s for %s",
+            "trial %d, repeated on this machine, gives other classes: %s for %s",
             result.number,
-            found.values,
+            again.values,
             result.metrics,
         )
-    return found.mg
+    return again.mg
 
 
 def _best(task: Task, study: Study) -> list[FrozenTrial]:

@@ -182,7 +182,7 @@ class Task:
 
     @property
     def changes_weights(self) -> bool:
-        """True when a trial's weights are not those of the model that was given."""
+        """True when a trial's weights are not those of the searched model."""
         tables = self.config.get("space", {})
         trains = "training" in self.config or "finetuning" in self.config
         changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
@@ -227,7 +227,7 @@ class Task:
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
         digest.update(self.samples.digest().encode())
         space = json.dumps(self.config.get("space", {}), sort_keys=True, default=spelled)
-        known = {
+        identity = {
             "model": self.mg.name,
             "weights and samples": digest.hexdigest()[:16],
             "objectives": list(self.objectives),
@@ -236,10 +236,10 @@ class Task:
             "space": space,
         }
         if self.config.get("start") is not None:
-            known["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
+            identity["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
-        known |= {key: dict(value) for key, value in trained.items() if value is not None}
-        return known | ({"task": self._task.name} if "task" in self.config else {})
+        identity |= {key: dict(value) for key, value in trained.items() if value is not None}
+        return identity | ({"task": self._task.name} if "task" in self.config else {})
 
     def run_trial(self, trial: Trial) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
@@ -252,8 +252,8 @@ class Task:
 
         try:
             reports = self._prunes and self.own is None
-            found, parallelism = self.measure(trial, report if reports else None)
-            values = dict(found.values) | self._own_values(found.quantized, trial)
+            measured, parallelism = self.measure(trial, report if reports else None)
+            values = dict(measured.values) | self._own_values(measured.quantized, trial)
         except optuna.TrialPruned:
             raise
         except Exception as error:
@@ -262,15 +262,15 @@ class Task:
         trial.set_user_attr("metrics", values)
         # One attribute: each is a transaction of the storage.
         result = {
-            "config": found.config,
+            "config": measured.config,
             "parallelism": parallelism,
-            "predictions": found.digest,
-            "without_hardware": list(found.without_hardware),
+            "predictions": measured.digest,
+            "without_hardware": list(measured.without_hardware),
         }
         trial.set_user_attr(RESULT, result)
         for name, bound in self.constraints.items():
             sign = -1.0 if METRICS[name] == "maximize" else 1.0
-            trial.set_constraint(name, sign * (found.values[name] - bound))
+            trial.set_constraint(name, sign * (measured.values[name] - bound))
         return tuple(values[name] for name in self.objectives)
 
     def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
@@ -281,15 +281,15 @@ class Task:
         """
         if self.own is None:
             return {}
-        found = self.own(mg, trial)
-        numbers = found if isinstance(found, tuple | list) else (found,)
+        returned = self.own(mg, trial)
+        numbers = returned if isinstance(returned, tuple | list) else (returned,)
         try:
             values = [float(number) for number in numbers]
         except (TypeError, ValueError):
             values = []
         if len(values) != len(self.own_directions) or any(map(math.isnan, values)):
             raise SearchError(
-                f"the objective returned {found!r}; expected are {len(self.own_directions)} "
+                f"the objective returned {returned!r}; expected are {len(self.own_directions)} "
                 "number(s), one a direction"
             )
         return dict(zip(self.objectives, values, strict=True))
@@ -320,8 +320,8 @@ class Task:
                 trace(module, self.mg.example_inputs, name=self.mg.name),
                 Space.formats(self.config["space"]),
             )
-        known = [node.name for node in self._graphs["{}"].nodes]
-        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
+        names = [node.name for node in self._graphs["{}"].nodes]
+        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], names)
 
     def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
         table = self.config.get(name)
