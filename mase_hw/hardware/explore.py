@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial, reduce
 from itertools import product
 from operator import add
@@ -42,32 +42,21 @@ MOST_CANDIDATES = 60_000
 ROUNDS = 6
 
 
-# The keys of a table `parallelism`, and what they are called here.
-KEYS: Mapping[str, str] = {
-    "target_interval": "interval",
-    "target_fps": "fps",
-    "clock": "clock",
-    "max_lut": "max_lut",
-    "max_dsp": "max_dsp",
-    "max_bram": "max_bram",
-}
-
-
 @dataclass(frozen=True)
 class Targets:
-    """What is asked of a design.
+    """Bounds of a design, as a table `parallelism` has them.
 
     Attributes:
-        interval: cycles from one inference to the next, at most.
-        fps: inferences a second, at least, at `clock`.
+        target_interval: cycles from one inference to the next, at most.
+        target_fps: inferences a second, at least, at `clock`.
         clock: MHz.
         max_lut: look-up tables at most.
         max_dsp: DSP blocks at most.
         max_bram: block RAMs at most.
     """
 
-    interval: int | None = None
-    fps: float | None = None
+    target_interval: int | None = None
+    target_fps: float | None = None
     clock: float | None = None
     max_lut: int | None = None
     max_dsp: int | None = None
@@ -79,36 +68,33 @@ class Targets:
         Raises:
             ParallelismError: for a number that is none, or a rate without its clock.
         """
-        for key, name in KEYS.items():
-            value = getattr(self, name)
+        for key, value in vars(self).items():
             if value is None:
                 continue
-            least = 0 if name.startswith("max") else 1e-9
+            least = 0 if key.startswith("max") else 1e-9
             if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
                 raise ParallelismError(f"{key} is {value!r}; allowed: a positive number")
-        if (self.fps is None) != (self.clock is None):
-            present, missing = (
-                ("clock", "target_fps") if self.fps is None else ("target_fps", "clock")
-            )
+        if (self.target_fps is None) != (self.clock is None):
+            pair = ["target_fps", "clock"]
+            present, missing = pair if self.clock is None else reversed(pair)
             raise ParallelismError(f"{present} is given without {missing}: a rate needs both")
-        from_rate = self.cycles_of_rate
-        if self.interval is not None and from_rate is not None and from_rate != self.interval:
+        if len({self.target_interval, self._cycles_of_rate} - {None}) > 1:
             raise ParallelismError(
-                f"target_interval {self.interval} and target_fps {self.fps:g} at {self.clock:g} "
-                f"MHz, which is {from_rate} cycles, contradict each other: give one of them"
+                f"target_interval {self.target_interval} and target_fps {self.target_fps:g} at "
+                f"{self.clock:g} MHz, which is {self._cycles_of_rate} cycles, contradict each "
+                "other: give one of them"
             )
 
     @property
-    def cycles_of_rate(self) -> int | None:
-        """The interval that the rate asks for."""
-        if self.fps is None or self.clock is None:
+    def _cycles_of_rate(self) -> int | None:
+        if self.target_fps is None or self.clock is None:
             return None
-        return math.floor(self.clock * 1e6 / self.fps)
+        return math.floor(self.clock * 1e6 / self.target_fps)
 
     @property
     def cycles(self) -> int | None:
         """The largest interval that is allowed."""
-        return self.interval if self.interval is not None else self.cycles_of_rate
+        return self.target_interval if self.target_interval is not None else self._cycles_of_rate
 
     @property
     def budgets(self) -> dict[str, float]:
@@ -125,16 +111,17 @@ def split_targets(asked: object) -> tuple[Any, Targets | None]:
     """
     if not isinstance(asked, Mapping):
         return asked, None
-    bounds = {key: value for key, value in asked.items() if key in KEYS}
+    names = {item.name for item in fields(Targets)}
+    bounds = {key: value for key, value in asked.items() if key in names}
     if not bounds:
         return asked, None
-    rest = {key: value for key, value in asked.items() if key not in KEYS}
+    rest = {key: value for key, value in asked.items() if key not in names}
     if rest.get("default", "auto") != "auto":
         raise ParallelismError(
             f"{next(iter(bounds))} chooses the parallelism, and default is {rest['default']!r}; "
             "allowed beside it: auto"
         )
-    targets = Targets(**{KEYS[key]: value for key, value in bounds.items()})
+    targets = Targets(**bounds)
     targets.check()
     return {**rest, "default": "auto"}, targets
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +10,18 @@ from torch import nn
 
 from mase_hw._stages import stage
 from mase_hw.data import Split
-from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.errors import ConfigError
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.hardware.explore import split_targets
+from mase_hw.graph.metadata import common
+from mase_hw.hardware.explore import Explorer, Targets, split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import batches_of
-from mase_hw.precision.cost import Lanes, Prices
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.hardware.memory import NODE_STYLE
+from mase_hw.precision.configuration import uniform
+from mase_hw.precision.cost import Lanes, Prices, cost_of, with_lanes
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
@@ -25,8 +30,10 @@ from mase_hw.precision.outputs import check_goal
 from mase_hw.precision.prepare import changed, prepared
 from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.samples import Part, Samples
-from mase_hw.precision.together import fit_together
 from mase_hw.precision.verdict import judged
+
+# Of the first lanes; and how often formats and lanes are chosen in turns.
+FIRST_WIDTH, TURNS = 8, 2
 
 
 def fit_formats(
@@ -102,7 +109,7 @@ def fit_formats(
         asked, targets = split_targets(parallelism)
         if targets is None:
             return fitted_for(asked)
-        both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
+        both = _together(base, asked, targets, lambda lanes: plain(base, lanes))
         if not prepare:
             return both
         again = fitted_for(both.parallelism)
@@ -150,3 +157,67 @@ def _growing(progress: Progress | None) -> Progress | None:
         progress(most, total)
 
     return advance
+
+
+def _together(
+    mg: MaseGraph,
+    fixed: Mapping[str, object],
+    targets: Targets,
+    fit: Callable[[Lanes], tuple[Fitting, Fitted]],
+) -> Fitted:
+    """Choose formats and parallelism in turns until neither changes, then in one problem.
+
+    Raises:
+        ConfigError: for a target of resources, which the formats have, too.
+        ParallelismError: for a rate that no design has.
+    """
+    if targets.budgets:
+        raise ConfigError(
+            "max_lut, max_dsp and max_bram of a parallelism do not go with formats that are to be "
+            "chosen; give max_lut and max_bram to fit_formats"
+        )
+    first = quantize_transform_pass(mg, uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH}))
+    explorer = Explorer.of(lowered(first[0]), fixed)
+    own = _own(first[0])
+    lanes = _lanes(explorer, targets, own)
+    best: tuple[Fitting, Fitted] | None = None
+    for _ in range(TURNS):
+        fitting, fitted = fit(lanes)
+        lanes = _lanes(Explorer.of(lowered(fitted.graph), fixed), targets, own)
+        # The same formats in the parallelism that suits them best.
+        cost = cost_of(with_lanes(fitted.graph, lanes))
+        if cost.weighed < fitted.result.cost.weighed:
+            fitted = replace(fitted, result=replace(fitted.result, cost=cost), parallelism=lanes)
+        if best is not None and fitted.result.cost.weighed >= best[1].result.cost.weighed:
+            break
+        best = fitting, fitted
+        if lanes == fitted.parallelism:
+            break
+    assert best is not None
+    fitting, fitted = best
+    if targets.cycles is None:
+        return fitted
+    return fitting.together(fitted, explorer, targets.cycles, own) or fitted
+
+
+def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, object]:
+    """Return the parallelism of least resources for a rate, of nodes that are no casts.
+
+    The style of memories is left to the cheaper one, as where formats are priced.
+    """
+    return {
+        name: {key: value for key, value in entry.items() if key != NODE_STYLE}
+        if isinstance(entry, Mapping)
+        else entry
+        for name, entry in explorer.best(targets).table.items()
+        if name == "default" or name in own
+    }
+
+
+def _own(mg: MaseGraph) -> set[str]:
+    return {
+        node.name
+        for node in mg.nodes
+        if node.op != "call_function"
+        or (common(node).operator is not None and mg.call(node).operator.role is None)
+    }

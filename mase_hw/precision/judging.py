@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.formats.agreement import examples_in
 from mase_hw.precision.interval import Interval, of_share
-from mase_hw.precision.samples import Batches, take
+from mase_hw.precision.samples import Batches, chunks
 
 # Examples that are run at a time.
 CHUNK = 128
@@ -55,7 +55,7 @@ class Judge:
     """
 
     def __init__(self, mg: MaseGraph, batches: Batches) -> None:
-        self._parts = list(_chunks(mg, batches))
+        self._parts = list(chunks(mg, batches, CHUNK))
         self.examples = sum(examples_in(mg, inputs) for inputs in self._parts)
         mg.eval()
         self._judgements = judgements(mg)
@@ -168,18 +168,6 @@ def _interval(item: Closeness, groups: _Groups, examples: int) -> Interval | Non
     if spread is None or not math.isfinite(item.sqnr_db):
         return None
     return item.sqnr_db - spread[0], item.sqnr_db + spread[1]
-
-
-def _chunks(mg: MaseGraph, batches: Batches) -> Iterator[list[Tensor]]:
-    for inputs in batches:
-        inside = mg.batch_dims.inside(inputs)
-        count = examples_in(mg, inside)
-        if not mg.batched or mg.keeps_state or count <= CHUNK:
-            yield inside
-            continue
-        for start in range(0, count, CHUNK):
-            part = take(mg, inputs, slice(start, start + CHUNK))
-            yield mg.batch_dims.inside(part)
 
 
 @torch.no_grad()

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.agreement import checksum, examples_in
 from mase_hw.precision.operands import Operand
 from mase_hw.precision.propagation import Measure, Propagation
-from mase_hw.precision.samples import Samples
+from mase_hw.precision.samples import Samples, chunks
 
 # Examples on which the noise of options is measured, and those at a time.
 EXAMPLES, CHUNK = 96, 16
@@ -145,22 +146,6 @@ class NoiseMeter:
         return Propagation(self._mg, nodes, self._measure, inputs, generator)
 
 
-def _parts(mg: MaseGraph, batches: Sequence[Sequence[Tensor]], most: int) -> Iterator[list[Tensor]]:
-    left = most
-    for inputs in map(mg.batch_dims.inside, batches):
-        count = examples_in(mg, inputs)
-        if not mg.batched or mg.keeps_state:
-            yield list(inputs)
-            left -= count
-        else:
-            for start in range(0, min(count, left), CHUNK):
-                part = slice(start, min(start + CHUNK, left, count))
-                yield [x[part] if x.dim() and len(x) == count else x for x in inputs]
-            left -= min(count, left)
-        if left <= 0:
-            return
-
-
 def measured_noise(
     mg: MaseGraph,
     operands: Sequence[Operand],
@@ -188,14 +173,16 @@ def measured_noise(
     stored = json.loads(state.read_text()) if state and state.is_file() else {}
     if key in stored:
         table.load(stored[key])
-    chunks = list(_parts(mg, samples.spread(mg, EXAMPLES), EXAMPLES))
-    for number, inputs in enumerate(chunks):
+    parts = list(chunks(mg, samples.spread(mg, EXAMPLES), CHUNK))
+    before = accumulate((examples_in(mg, inputs) for inputs in parts), initial=0)
+    parts = [inputs for inputs, count in zip(parts, before, strict=False) if count < EXAMPLES]
+    for number, inputs in enumerate(parts):
         if number >= table.done:
             meter.add(table, inputs)
             if state:
                 with result_file(state) as file:
                     file.write_text(json.dumps({**stored, key: table.to_dict()}))
-        advance(number + 1, len(chunks))
+        advance(number + 1, len(parts))
     return table
 
 
@@ -205,5 +192,5 @@ def _key(
     options = [[item.name, [str(o.number_format) for o in item.options]] for item in operands]
     targets = [(item.node.name, item.channels.tolist()) for item in measure.targets]
     counted = [measure.weigh.__name__, targets]
-    parts = [checksum(mg), samples.digest(), seed, counted, options]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+    measured = [checksum(mg), samples.digest(), seed, counted, options]
+    return hashlib.sha256(json.dumps(measured).encode()).hexdigest()

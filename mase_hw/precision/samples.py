@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,6 +114,16 @@ def take(mg: MaseGraph, inputs: Sequence[Tensor], places: Tensor | slice) -> lis
     count = examples_in(mg, inside)
     taken = [item[places] if item.dim() and len(item) == count else item for item in inside]
     return mg.batch_dims.outside(taken)
+
+
+def chunks(mg: MaseGraph, batches: Batches, size: int) -> Iterator[list[Tensor]]:
+    """Yield inputs with the batch first, `size` examples at a time; those of states by batch."""
+    for inputs in batches:
+        whole = not mg.batched or mg.keeps_state
+        count = 1 if whole else _count(mg, inputs)
+        for start in range(0, count, size):
+            part = inputs if whole else take(mg, inputs, slice(start, start + size))
+            yield mg.batch_dims.inside(part)
 
 
 def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:

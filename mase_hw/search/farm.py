@@ -35,19 +35,16 @@ class _DaskLock:
         self._held = False
 
     def take(self) -> None:
-        """Wait for the lock."""
         if not self._held:
             self._lock.acquire()
             self._held = True
 
     def give(self) -> None:
-        """Let another worker have it."""
         if self._held:
             self._lock.release()
             self._held = False
 
     def close(self) -> None:
-        """Give it back for good."""
         self.give()
 
 

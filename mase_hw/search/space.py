@@ -35,6 +35,7 @@ from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
 from mase_hw.registry import nearest
 from mase_hw.search.values import (
+    SHARED,
     Condition,
     Dimension,
     Item,
@@ -49,7 +50,6 @@ from mase_hw.search.values import (
 )
 
 TABLES = ("quantize", "parallelism", "prune", "skip", "architecture")
-SHARED = "shared"
 
 
 @dataclass(frozen=True)

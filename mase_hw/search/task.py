@@ -26,8 +26,7 @@ from mase_hw.search.objective import (
     Report,
     Samples,
 )
-from mase_hw.search.pruners import make_pruner
-from mase_hw.search.samplers import sampler_factory
+from mase_hw.search.samplers import make_pruner, sampler_factory
 from mase_hw.search.space import Space, proposed
 from mase_hw.search.storage import ERROR, used
 from mase_hw.search.values import Proposer, spelled

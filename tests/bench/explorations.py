@@ -35,7 +35,7 @@ def largest_gap() -> tuple[float, int, int]:
         for share in SHARES:
             interval = max(fastest, int(share * slowest))
             least = min(cost for cycles, cost in designs if cycles <= interval)
-            found = explorer.best(Targets(interval=interval)).cost.weighed - len(
+            found = explorer.best(Targets(target_interval=interval)).cost.weighed - len(
                 explorer.candidates
             )
             gap = max(gap, found / least - 1)

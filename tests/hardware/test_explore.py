@@ -72,7 +72,7 @@ def test_the_choice_is_the_exhaustive_optimum(name, explorers):
     assert len(designs) > (500 if name == "deep" else 10)
     for interval in (12, 18, 36, 48):
         least = min(cost for cycles, cost, _ in designs if cycles <= interval)
-        plan = explorer.best(Targets(interval=interval))
+        plan = explorer.best(Targets(target_interval=interval))
         assert plan.interval <= interval
         assert plan.cost.weighed == least
         assert plan.gap == 0
@@ -99,7 +99,7 @@ def test_more_resources_are_never_slower(explorers):
 
 
 def test_the_same_question_has_the_same_answer(graphs):
-    asked = Targets(interval=14)
+    asked = Targets(target_interval=14)
     tables = [Explorer.of(graphs.residual).best(asked).table for _ in range(2)]
     assert tables[0] == tables[1]
 
@@ -168,12 +168,12 @@ def test_what_is_fixed_stays(graphs):
 def test_an_interval_below_every_design_names_what_binds(graphs):
     narrow = {"linear_0": {"data_in_0_dim_0": 1, "data_out_0_dim_0": 1}}
     with pytest.raises(ParallelismError, match=r"cannot be met: linear_0 binds, .* nearest is 48"):
-        Explorer.of(graphs.chain, narrow).best(Targets(interval=5))
+        Explorer.of(graphs.chain, narrow).best(Targets(target_interval=5))
 
 
 def test_a_rate_beyond_a_budget_names_the_nearest(explorers):
     with pytest.raises(ParallelismError, match=r"nearest is .* cycles, where linear_0 binds"):
-        explorers["chain"].best(Targets(interval=4, max_dsp=2))
+        explorers["chain"].best(Targets(target_interval=4, max_dsp=2))
 
 
 def test_a_budget_below_every_design_says_the_least(explorers):

@@ -512,7 +512,7 @@ def test_formats_and_lanes_are_chosen_in_one_problem(tmp_path: Path) -> None:
     explorer = Explorer.of(lowered(narrow))
     own = {node.name for node in narrow.nodes}
     # At an interval that one lane does not keep.
-    assert explorer.best(Targets(interval=10_000)).interval > interval
+    assert explorer.best(Targets(target_interval=10_000)).interval > interval
     dear = replace(found, result=replace(found.result, cost=Estimate(lut=1e9)))
     both = fitting.together(dear, explorer, interval, own)
     assert both is not None

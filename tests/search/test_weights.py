@@ -15,7 +15,7 @@ from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
 from mase_hw.passes.compression.skip import skip_transform_pass, skippable
 from mase_hw.search import Samples, search
 from mase_hw.search.objective import score
-from mase_hw.search.pruners import PRUNERS
+from mase_hw.search.samplers import PRUNERS, make_pruner
 
 FORMATS = {
     "by": "type",
@@ -217,8 +217,6 @@ def test_a_pruner_ends_trials_early(tmp_path):
 @pytest.mark.parametrize("name", PRUNERS)
 def test_every_pruner_can_be_made(name):
     options = {"percentile": {"percentile": 25.0}, "threshold": {"lower": 0.1}}
-    from mase_hw.search.pruners import make_pruner
-
     assert isinstance(make_pruner(name, options.get(name, {})), optuna.pruners.BasePruner)
 
 
