@@ -79,6 +79,11 @@ class Estimate:
         """By which estimates are compared: the weighed resources, then bits of memories."""
         return self.weighed, self.memory_bits
 
+    def beyond(self, budgets: Mapping[str, float]) -> dict[str, float]:
+        """Return the excess over each budget that is exceeded, by name of the resource."""
+        excess = {name: getattr(self, name) - most for name, most in budgets.items()}
+        return {name: more for name, more in excess.items() if more > 0}
+
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(*map(add, astuple(self), astuple(other)))
 

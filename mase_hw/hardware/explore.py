@@ -475,11 +475,7 @@ def fitting(
             return plan
         asked = {**arguments, "parallelism": plan.table}
         total = estimate(add_hardware_metadata_analysis_pass(mg, asked)[0])
-        excess = {
-            name: getattr(total, name) - most
-            for name, most in targets.budgets.items()
-            if getattr(total, name) > most
-        }
+        excess = total.beyond(targets.budgets)
         if not excess:
             return plan
         for name, more in excess.items():

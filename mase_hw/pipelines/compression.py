@@ -165,7 +165,8 @@ class CompressionPipeline:
         rows = [_row("start", state, split, self.task)]
         identity = _identity(start, split, f"{self.seed} {self.task.name}")
         for number, (name, arguments) in enumerate(steps):
-            identity = _digest(f"{identity} {name} {json.dumps(arguments, sort_keys=True)}")
+            text = f"{identity} {name} {json.dumps(arguments, sort_keys=True)}"
+            identity = hashlib.sha256(text.encode()).hexdigest()[:16]
             stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
             state, row = self._run(
                 (number, name, arguments), state, split, identity, stem, progress
@@ -212,7 +213,8 @@ class CompressionPipeline:
         context = Context(split, self.seed + number, checkpoint, within, self.task)
         state, info = STEPS[name](state, context, **arguments)
         history = info.pop("history", None)
-        row = {**_row(name, state, split, self.task), **_scalars(info)}
+        scalars = {k: v for k, v in info.items() if isinstance(v, bool | int | float)}
+        row = {**_row(name, state, split, self.task), **scalars}
         if history is not None and history.epochs:
             kept = history.epochs[(history.best or len(history.epochs)) - 1]
             row |= {"loss": kept.loss, "best_epoch": kept.number}
@@ -307,10 +309,6 @@ def _row(name: str, state: State, split: Split, task: Task) -> Record:
     }
 
 
-def _scalars(info: Mapping[str, object]) -> Record:
-    return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
-
-
 def _within(progress: Progress | None, number: int, total: int) -> Progress | None:
     if progress is None:
         return None
@@ -320,10 +318,6 @@ def _within(progress: Progress | None, number: int, total: int) -> Progress | No
 def _identity(mg: MaseGraph, split: Split, chosen: str) -> str:
     weights = [value for _, value in sorted(mg.model.state_dict().items())]
     return f"{mg.name} {chosen} {torch.__version__} {digest_of((*weights, *split.tensors()))}"
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +79,9 @@ def sweep(
         rows = []
         for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
             name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
-            rows.append({**point, **_measure(pipeline, mg, split, folder / _safe(name))})
+            rows.append(
+                {**point, **_measure(pipeline, mg, split, folder / re.sub(r"[^\w.-]", "-", name))}
+            )
             if progress:
                 progress(number + 1, len(points))
         write_table(folder / "sweep.csv", rows)
@@ -151,10 +154,6 @@ def _known(place: object) -> str:
     if isinstance(place, list):
         return f"a list of {len(place)}"
     return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
-
-
-def _safe(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
 def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Table], name: str) -> None:

@@ -86,18 +86,4 @@ class Fitted:
 
     def keeps(self, result: Result) -> bool:
         """Return whether a result of the front is what was asked for."""
-        return keeps(self.goal, result.compared or result)
-
-
-def keeps(goal: Goal, result: Result) -> bool:
-    """Return whether a result is what was asked for."""
-    if goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
-        return False
-    lost = goal.max_drop is not None and result.assured_drop > goal.max_drop
-    return not lost and not beyond(goal, result)
-
-
-def beyond(goal: Goal, result: Result) -> dict[str, float]:
-    """Return by how much a result is beyond the budgets, by name of the resource."""
-    taken = {name: getattr(result.cost, name) for name in goal.budgets}
-    return {name: taken[name] - most for name, most in goal.budgets.items() if taken[name] > most}
+        return self.goal.holds(result.compared or result)

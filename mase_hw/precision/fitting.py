@@ -26,7 +26,7 @@ from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
 from mase_hw.precision.cost import CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted, beyond, keeps
+from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
 from mase_hw.precision.noise import Progress, measured_noise
@@ -111,7 +111,7 @@ class Fitting:
         stage("uniform formats")
         self._uniform()
         if self._goal.bounds_loss:
-            cheaper = [item for item in self._front if self._keeps(item)]
+            cheaper = [item for item in self._front if self._goal.holds(item)]
             best = min([chosen.result, *cheaper], key=lambda item: item.cost.order)
             if best is not chosen.result:
                 self._front.append(chosen.result)
@@ -161,7 +161,7 @@ class Fitting:
                 return None
             if result.cost.weighed >= chosen.result.cost.weighed:
                 return None
-            if self._keeps(result):
+            if self._goal.holds(result):
                 front = [*chosen.front, chosen.result]
                 return replace(chosen, result=result, parallelism=lanes, front=front)
             beyond = 0.0 if wanted is None else min(result.assured_db - wanted, 0.0)
@@ -248,7 +248,7 @@ class Fitting:
         for number in range(ROUNDS):
             budgets = {name: share * most for name, most in self._goal.budgets.items()}
             choice = self._legal(partial(self._chooser.solved, None, budgets))
-            beyond = {} if choice is None else self._beyond(choice[1])
+            beyond = {} if choice is None else choice[1].cost.beyond(self._goal.budgets)
             low, high = (low, share) if beyond else (share, high)
             if low == high:
                 break
@@ -259,15 +259,12 @@ class Fitting:
             self._advance(number + 1, ROUNDS, 1)
         for chosen in reversed(self._chooser.uniform()):
             with suppress(MaseError):
-                if not self._beyond(self._run(chosen)):
+                if not self._run(chosen).cost.beyond(self._goal.budgets):
                     break
-        within = [item for item in self._tried.values() if not self._beyond(item[1])]
+        within = [item for item in self._tried.values() if self._goal.holds(item[1])]
         if not within:
             raise PrecisionError(self._too_little())
         return max(within, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
-
-    def _beyond(self, result: Result) -> dict[str, float]:
-        return beyond(self._goal, result)
 
     def _too_little(self) -> str:
         coarsest = self._run(self._chooser.coarsest()).cost
@@ -301,11 +298,8 @@ class Fitting:
             raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
         return best
 
-    def _keeps(self, result: Result) -> bool:
-        return keeps(self._goal, result)
-
     def _cheapest(self) -> tuple[Chosen, Result] | None:
-        kept = (item for item in self._tried.values() if self._keeps(item[1]))
+        kept = (item for item in self._tried.values() if self._goal.holds(item[1]))
         return min(kept, key=lambda item: item[1].cost.weighed, default=None)
 
     def _try_uniform(self) -> None:
@@ -323,7 +317,7 @@ class Fitting:
             if float(chosen.noise.max()) <= noise:
                 with suppress(MaseError):
                     config = configuration(self._mg, self._operands, chosen.options)
-                    if self._evaluator.takes(config) < cost and self._keeps(self._run(chosen)):
+                    if self._evaluator.takes(config) < cost and self._goal.holds(self._run(chosen)):
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
@@ -345,7 +339,7 @@ class Fitting:
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.targets),), math.exp(middle), dtype=torch.float64)
             choice = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
-            kept = choice is None or self._keeps(choice[1])
+            kept = choice is None or self._goal.holds(choice[1])
             low, high = (middle, high) if kept else (low, middle)
             self._advance(number + 1, steps, 1)
         self._kept = low

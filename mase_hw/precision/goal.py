@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from mase_hw.errors import ConfigError
+from mase_hw.precision.evaluation import Result
 
 ASKED = ("min_sqnr", "max_drop", "max_lut", "max_bram")
 
@@ -57,6 +58,12 @@ class Goal:
     def bounds_loss(self) -> bool:
         """Whether it says how much may be lost."""
         return self.min_sqnr is not None or self.max_drop is not None
+
+    def holds(self, result: Result) -> bool:
+        """Return true for a result within all bounds, as far as its samples tell."""
+        lost = self.max_drop is not None and result.assured_drop > self.max_drop
+        noisy = self.min_sqnr is not None and result.assured_db < self.min_sqnr
+        return not (lost or noisy or result.cost.beyond(self.budgets))
 
     def __str__(self) -> str:
         """Return `min_sqnr 30`, for messages."""

@@ -50,20 +50,18 @@ def prepared(fitting: Fitting, fitted: Fitted) -> Fitted:
             best = result
     if not kept:
         return replace(fitted, tried=tried)
-    again = _again(fitting, kept) if fitted.goal.bounds_loss else replace(fitted, result=best)
-    if again is None or not _is_better(again, fitted):
+    again = replace(fitted, result=best)
+    if fitted.goal.bounds_loss:
+        try:
+            again = fitting.again(kept)
+        except MaseError as error:
+            _LOG.debug("no formats keep the goal with %s: %s", ", ".join(kept), error)
+            return replace(fitted, tried=tried)
+    if not _is_better(again, fitted):
         return replace(fitted, tried=tried)
     front = [*fitted.front, fitted.result]
     tried = [replace(item, kept=item.name in again.result.steps) for item in tried]
     return replace(again, tried=tried, front=front)
-
-
-def _again(fitting: Fitting, steps: list[str]) -> Fitted | None:
-    try:
-        return fitting.again(steps)
-    except MaseError as error:
-        _LOG.debug("no formats keep the goal with %s: %s", ", ".join(steps), error)
-        return None
 
 
 def _is_better(fitted: Fitted, other: Fitted) -> bool:

@@ -180,17 +180,11 @@ class Propagation:
             if later.op == "call_function" and behind.intersection(later.all_input_nodes):
                 again[later] = self._run.step(later, again)
                 behind.add(later)
-        return torch.stack(
-            [
-                (item.weight * _error(self._values[item.node], again[item.node])).square().sum()
-                for item in self._measure.targets
-            ]
-        )
-
-
-def _error(exact: Tensor, rounded: Tensor) -> Tensor:
-    error = rounded.double() - exact.double()
-    return torch.nan_to_num(error, 0.0, 0.0, 0.0)
+        power = []
+        for item in self._measure.targets:
+            error = again[item.node].double() - self._values[item.node].double()
+            power.append((item.weight * error.nan_to_num(0.0, 0.0, 0.0)).square().sum())
+        return torch.stack(power)
 
 
 def _power(errors: Tensor) -> Tensor:

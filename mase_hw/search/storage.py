@@ -8,7 +8,7 @@ import os
 import socket
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -195,21 +195,15 @@ def _gone(worker: str) -> bool:
     host, _, process = worker.rpartition(":")
     if host != socket.gethostname() or not process.isdigit():
         return False
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return not _answers(int(process))
-    return state == "Z"
-
-
-def _answers(process: int) -> bool:
-    try:
-        os.kill(process, 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
-        return False
-    except PermissionError:
         return True
-    return True
+    except PermissionError:
+        return False
+    return False
 
 
 def _difference(stored: str | None, identity: Mapping[str, object]) -> str:

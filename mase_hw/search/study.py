@@ -151,7 +151,9 @@ def search(
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
     settings = with_start(config)
-    task = Task(mg, _samples(samples), settings, builder, objective, ways, tuple(callbacks))
+    if samples is not None and not isinstance(samples, Samples):
+        samples = Samples.of(Split.read(samples))
+    task = Task(mg, samples or Samples(), settings, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
@@ -166,12 +168,6 @@ def search(
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
-
-
-def _samples(samples: object) -> Samples:
-    if samples is None or isinstance(samples, Samples):
-        return samples or Samples()
-    return Samples.of(Split.read(samples))
 
 
 def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
