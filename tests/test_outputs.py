@@ -165,7 +165,7 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/pipelines/compression.py:_save": "compress",
     "mase_hw/pipelines/compression.py:CompressionPipeline._run": "compress",
     "mase_hw/pipelines/sweep.py:sweep": "sweep",
-    "mase_hw/precision/noise.py:measured_noise": "fit",
+    "mase_hw/precision/noise.py:NoiseTable.add_all": "fit",
     "mase_hw/precision/report.py:write": "fit",
     "mase_hw/report/page.py:write_report": "report",
     "mase_hw/search/study.py:_results": "search",

@@ -392,7 +392,7 @@ def _worth(
 def _fewer(
     netlists: Sequence[tuple[Mapping[str, int], Netlist]],
 ) -> Iterator[tuple[Mapping[str, int], Netlist]]:
-    """Yield what a node may be, less what has more multipliers and no fewer cycles."""
+    """Yield the netlists of a node, less those of more multipliers and no fewer cycles."""
     fewest = math.inf
     for unrolled, netlist in netlists:
         if netlist.multipliers < fewest or not netlist.multipliers:

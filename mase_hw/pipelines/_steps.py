@@ -40,7 +40,7 @@ CALIBRATION_SAMPLES = 1024
 
 @dataclass(frozen=True)
 class State:
-    """What a compression carries from step to step.
+    """State between two steps of a compression.
 
     Attributes:
         mg: the graph, with number formats once it is quantised.
@@ -69,7 +69,7 @@ class State:
 
 @dataclass(frozen=True)
 class Context:
-    """What every step may use.
+    """Inputs of every step.
 
     Attributes:
         split: samples; steps see the training part alone.

@@ -55,7 +55,7 @@ class Pick:
     unrolled: Mapping[str, int] = field(default_factory=dict)
 
     def values(self, names: Sequence[str]) -> list[float]:
-        """Return what less is better of."""
+        """Return costs and noises, by which picks are compared."""
         resources = (getattr(self.cost, name) for name in names)
         return [*self.cost.order, *resources, *self.noise.tolist()]
 
@@ -105,7 +105,7 @@ class Chooser:
         return self._operands[pick.options[0][0]].node
 
     def own_cost(self, pick: Pick) -> Estimate:
-        """Return what a node takes, without what makes its operands in their formats."""
+        """Return the cost of a node, without that of the producers of its operands."""
         return self._costs.of(self.node_of(pick), self.named(pick.options)) or Estimate()
 
     def chosen(self, picks: Sequence[Pick]) -> Chosen:

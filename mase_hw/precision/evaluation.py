@@ -1,4 +1,4 @@
-"""What a configuration keeps of a model, and what its hardware takes."""
+"""Agreement, accuracy and cost of configurations."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Result:
     """One configuration, run.
 
     Attributes:
-        name: what it is called in a figure.
+        name: in a figure.
         config: the configuration.
         outputs: agreement by name of the output.
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
@@ -185,10 +185,10 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Return what a configuration gives.
+        """Evaluate a configuration.
 
         Args:
-            name: what it is called in a figure.
+            name: of the result.
             config: the configuration.
             opened: the same without what follows from observed values.
 

@@ -1,4 +1,4 @@
-"""What a choice of formats gives."""
+"""Result of a choice of formats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Tried:
     """A preparation that was tried.
 
     Attributes:
-        name: what it is called.
+        name: of the preparation.
         gain_db: signal over error that it gains at the same formats.
         kept: whether the chosen formats need it.
     """
@@ -85,5 +85,5 @@ class Fitted:
         return self.result.graph
 
     def keeps(self, result: Result) -> bool:
-        """Return whether a result of the front is what was asked for."""
+        """Return true for a result of the front that keeps the goal."""
         return self.goal.holds(result.compared or result)

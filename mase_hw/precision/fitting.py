@@ -29,7 +29,7 @@ from mase_hw.precision.evaluation import Evaluator, Result, Row
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
-from mase_hw.precision.noise import Progress, measured_noise
+from mase_hw.precision.noise import NoiseTable, Progress
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, measured_noise_of
 from mase_hw.precision.samples import Samples
@@ -95,15 +95,8 @@ class Fitting:
     def fitted(self) -> Fitted:
         """Choose formats, beside uniform ones."""
         stage("noise of formats")
-        table = measured_noise(
-            self._mg,
-            self._operands,
-            self._measure,
-            self._samples,
-            self._seed,
-            self._output,
-            lambda done, total: self._advance(done, total, 0),
-        )
+        table = NoiseTable(self._mg, self._operands, self._measure, self._seed)
+        table.add_all(self._samples, self._output, partial(self._advance, 0))
         stage("cost of formats")
         costs = CostTable(self._reference(), self._prices)
         self._chooser = Chooser(self._operands, table.relative(), costs)
@@ -191,7 +184,7 @@ class Fitting:
             parallelism=self._parallelism,
         )
 
-    def _advance(self, done: int, total: int, part: int) -> None:
+    def _advance(self, part: int, done: int, total: int) -> None:
         if self._progress:
             self._progress(part * PART + round(PART * done / max(total, 1)), PARTS * PART)
 
@@ -256,7 +249,7 @@ class Fitting:
             if beyond and not number:
                 asked = self._goal.budgets
                 share = min(asked[name] / (asked[name] + more) for name, more in beyond.items())
-            self._advance(number + 1, ROUNDS, 1)
+            self._advance(1, number + 1, ROUNDS)
         for chosen in reversed(self._chooser.uniform()):
             with suppress(MaseError):
                 if not self._run(chosen).cost.beyond(self._goal.budgets):
@@ -291,7 +284,7 @@ class Fitting:
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)
-            self._advance(number + 1, ROUNDS, 1)
+            self._advance(1, number + 1, ROUNDS)
         self._try_uniform()
         best = self._cheapest()
         if best is None:
@@ -341,7 +334,7 @@ class Fitting:
             choice = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
             kept = choice is None or self._goal.holds(choice[1])
             low, high = (middle, high) if kept else (low, middle)
-            self._advance(number + 1, steps, 1)
+            self._advance(1, number + 1, steps)
         self._kept = low
         self._try_uniform()
         best = self._confirmed() or self._confirmed(finest)
@@ -350,7 +343,7 @@ class Fitting:
         return best
 
     def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that keeps the goal on all samples to compare on."""
+        """Return the cheapest result that keeps the goal on all samples to compare on."""
         for chosen in more:
             self._run(chosen)
         while (best := self._cheapest()) is not None:
@@ -383,7 +376,7 @@ class Fitting:
         tried = {option.number_format.name for item in self._operands for option in item.options}
         points = list(uniform_points(sorted(tried)))
         for number, (label, fields) in enumerate(points):
-            self._advance(number, len(points), 2)
+            self._advance(2, number, len(points))
             try:
                 config = uniform(self._mg, fields)
                 self._front.append(self._evaluator.run(f"uniform {label}", config))

@@ -1,4 +1,4 @@
-"""What is asked of the formats of a model."""
+"""Bounds of loss and resources for the formats of a model."""
 
 from __future__ import annotations
 

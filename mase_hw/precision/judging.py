@@ -32,7 +32,7 @@ TAIL = 0.025
 
 @dataclass(frozen=True)
 class Judged:
-    """What a graph in formats keeps.
+    """Agreement of a graph in formats.
 
     Attributes:
         outputs: agreement by name of the output.
@@ -67,7 +67,7 @@ class Judge:
         self._groups = torch.split(order % GROUPS, counts)
 
     def of(self, mg: MaseGraph) -> Judged:
-        """Return what a graph keeps.
+        """Return the agreement of a graph.
 
         Raises:
             UnsupportedError: where no output is computed.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -42,17 +42,25 @@ Progress = Callable[[int, int], None]
 class NoiseTable:
     """Powers of errors by operand and option, one for each output, sums over examples.
 
+    Args:
+        mg: a canonical graph without formats.
+        operands: what is rounded.
+        measure: which outputs count, and how.
+        seed: of the random vectors.
+
     Attributes:
         power: `[outputs]` float64, by place of an operand and of its option.
         signal: squares of each output, `[outputs]` float64.
-        done: parts of the samples that are in it.
     """
 
-    def __init__(self, operands: Sequence[Operand], outputs: int) -> None:
-        self._operands = operands
+    def __init__(
+        self, mg: MaseGraph, operands: Sequence[Operand], measure: Measure, seed: int = 0
+    ) -> None:
+        self._mg, self._operands, self._measure, self._seed = mg, operands, measure, seed
+        outputs = len(measure.targets)
         self.power = [torch.zeros(len(item.options), outputs).double() for item in operands]
         self.signal = torch.zeros(outputs, dtype=torch.float64)
-        self.done = 0
+        self._parts = 0
 
     def relative(self) -> list[Tensor]:
         """Return error over signal, `[options, outputs]` by operand."""
@@ -60,19 +68,55 @@ class NoiseTable:
         pairs = zip(self._operands, self.power, strict=True)
         return [_filled(operand, item / signal) for operand, item in pairs]
 
-    def to_dict(self) -> dict[str, object]:
-        """Return the fields as values of JSON."""
-        return {
-            "power": [item.tolist() for item in self.power],
-            "signal": self.signal.tolist(),
-            "done": self.done,
-        }
+    def add(self, inputs: Sequence[Tensor]) -> None:
+        """Add a part of the samples."""
+        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + self._parts)
+        nodes = dict.fromkeys(item.node for item in self._operands)
+        errors = Propagation(self._mg, nodes, self._measure, inputs, generator)
+        for place, operand in enumerate(self._operands):
+            for number in measured_options(operand):
+                number_format = operand.options[number].number_format
+                self.power[place][number] += errors.power(operand, number_format)
+        self.signal += errors.signal
+        self._parts += 1
 
-    def load(self, stored: Mapping[str, Any]) -> None:
-        """Take what `to_dict` gave."""
-        self.power = [torch.tensor(item, dtype=torch.float64) for item in stored["power"]]
-        self.signal = torch.tensor(stored["signal"], dtype=torch.float64)
-        self.done = int(stored["done"])
+    def add_all(self, samples: Samples, output: Path | None, advance: Progress) -> None:
+        """Add samples, as far as they are not in a file already.
+
+        Args:
+            samples: of which `EXAMPLES` are run.
+            output: the folder of the file `STATE`; None for none.
+            advance: told of parts.
+        """
+        mg, key = self._mg, self._key(samples)
+        state = output / STATE if output else None
+        stored = json.loads(state.read_text()) if state and state.is_file() else {}
+        if key in stored:
+            self.power = [torch.tensor(item, dtype=torch.float64) for item in stored[key]["power"]]
+            self.signal = torch.tensor(stored[key]["signal"], dtype=torch.float64)
+            self._parts = int(stored[key]["done"])
+        parts = list(chunks(mg, samples.spread(mg, EXAMPLES), CHUNK))
+        before = accumulate((examples_in(mg, inputs) for inputs in parts), initial=0)
+        parts = [inputs for inputs, count in zip(parts, before, strict=False) if count < EXAMPLES]
+        for number, inputs in enumerate(parts):
+            if number >= self._parts:
+                self.add(inputs)
+                power, signal = [item.tolist() for item in self.power], self.signal.tolist()
+                entry = {"power": power, "signal": signal, "done": self._parts}
+                if state:
+                    with result_file(state) as file:
+                        file.write_text(json.dumps({**stored, key: entry}))
+            advance(number + 1, len(parts))
+
+    def _key(self, samples: Samples) -> str:
+        options = [
+            [item.name, [str(option.number_format) for option in item.options]]
+            for item in self._operands
+        ]
+        targets = [(item.node.name, item.channels.tolist()) for item in self._measure.targets]
+        counted = [self._measure.weigh.__name__, targets]
+        measured = [checksum(self._mg), samples.digest(), self._seed, counted, options]
+        return hashlib.sha256(json.dumps(measured).encode()).hexdigest()
 
 
 def _ladders(operand: Operand) -> list[list[int]]:
@@ -112,85 +156,3 @@ def _filled(operand: Operand, noise: Tensor) -> Tensor:
             middle = (noise[low] * noise[high]).sqrt()
             noise[number] = torch.where(noise[high] * STEEP < noise[low], noise[low], middle)
     return noise
-
-
-class NoiseMeter:
-    """Measures a table of noise, a part of the samples at a time.
-
-    Args:
-        mg: a canonical graph without formats.
-        operands: what is rounded.
-        measure: which outputs count, and how.
-        seed: of the random vectors.
-    """
-
-    def __init__(
-        self, mg: MaseGraph, operands: Sequence[Operand], measure: Measure, seed: int = 0
-    ) -> None:
-        self._mg, self._operands = mg, operands
-        self._measure, self._seed = measure, seed
-
-    def add(self, table: NoiseTable, inputs: Sequence[Tensor]) -> None:
-        """Add a part of the samples to a table."""
-        errors = self._propagation(inputs, table.done)
-        for place, operand in enumerate(self._operands):
-            for number in measured_options(operand):
-                number_format = operand.options[number].number_format
-                table.power[place][number] += errors.power(operand, number_format)
-        table.signal += errors.signal
-        table.done += 1
-
-    def _propagation(self, inputs: Sequence[Tensor], number: int) -> Propagation:
-        generator = torch.Generator().manual_seed(self._seed * 1_000_003 + number)
-        nodes = dict.fromkeys(item.node for item in self._operands)
-        return Propagation(self._mg, nodes, self._measure, inputs, generator)
-
-
-def measured_noise(
-    mg: MaseGraph,
-    operands: Sequence[Operand],
-    measure: Measure,
-    samples: Samples,
-    seed: int,
-    output: Path | None,
-    advance: Progress,
-) -> NoiseTable:
-    """Return the noise of every option, as far as it is not in a file already.
-
-    Args:
-        mg: a canonical graph.
-        operands: what is rounded.
-        measure: which outputs count.
-        samples: of which `EXAMPLES` are run.
-        seed: of the random vectors.
-        output: the folder of the file `STATE`; None for none.
-        advance: told of parts.
-    """
-    table = NoiseTable(operands, len(measure.targets))
-    meter = NoiseMeter(mg, operands, measure, seed)
-    key = _key(mg, operands, measure, samples, seed)
-    state = output / STATE if output else None
-    stored = json.loads(state.read_text()) if state and state.is_file() else {}
-    if key in stored:
-        table.load(stored[key])
-    parts = list(chunks(mg, samples.spread(mg, EXAMPLES), CHUNK))
-    before = accumulate((examples_in(mg, inputs) for inputs in parts), initial=0)
-    parts = [inputs for inputs, count in zip(parts, before, strict=False) if count < EXAMPLES]
-    for number, inputs in enumerate(parts):
-        if number >= table.done:
-            meter.add(table, inputs)
-            if state:
-                with result_file(state) as file:
-                    file.write_text(json.dumps({**stored, key: table.to_dict()}))
-        advance(number + 1, len(parts))
-    return table
-
-
-def _key(
-    mg: MaseGraph, operands: Sequence[Operand], measure: Measure, samples: Samples, seed: int
-) -> str:
-    options = [[item.name, [str(o.number_format) for o in item.options]] for item in operands]
-    targets = [(item.node.name, item.channels.tolist()) for item in measure.targets]
-    counted = [measure.weigh.__name__, targets]
-    measured = [checksum(mg), samples.digest(), seed, counted, options]
-    return hashlib.sha256(json.dumps(measured).encode()).hexdigest()

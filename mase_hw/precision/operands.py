@@ -64,7 +64,7 @@ class Operand:
 
 
 def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[Operand]:
-    """Return what is to be chosen, in the order of the graph.
+    """Return the tensors whose format is chosen, in the order of the graph.
 
     Whole numbers, what operators choose themselves, and nodes that keep a format are not.
 
@@ -165,6 +165,6 @@ def operator_of(node: Node) -> Operator:
 
 
 def is_real_result(node: Node) -> bool:
-    """Return whether a node computes real numbers."""
+    """Return true for a node that computes real numbers."""
     result = common(node).results.get("data_out_0")
     return result is not None and is_real(result.dtype)

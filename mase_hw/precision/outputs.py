@@ -46,7 +46,7 @@ def check_goal(mg: MaseGraph, goal: Goal, labels: Tensor | None) -> None:
 
 
 def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
-    """Return what the noise of options is measured of."""
+    """Return the outputs whose noise counts for a goal."""
     outputs, real = _computed(mg)
     if goal.max_drop is not None and len(real) == 1 == len(outputs):
         return Measure([Target(real[0], torch.ones(()))], by_confidence)

@@ -1,4 +1,4 @@
-"""What lets the same formats lose less: ranges, codes and biases fitted to samples.
+"""Ranges, codes and biases fitted to samples, so that the same formats lose less.
 
 `CHANGES` are tried on a graph before it has formats; the float model stays the same function.
 `STEPS` are tried on a graph in its formats, whose fields stay or are chosen anew, but not widths.

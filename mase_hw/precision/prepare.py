@@ -32,7 +32,7 @@ def prepared(fitting: Fitting, fitted: Fitted) -> Fitted:
 
     Args:
         fitting: the choice.
-        fitted: what it gave.
+        fitted: its result.
     """
     best, kept, tried = fitted.result, list[str](), list[Tried]()
     few = fitting.compares_few

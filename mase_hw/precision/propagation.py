@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Measure:
-    """What errors are measured of.
+    """Outputs whose errors are measured.
 
     Attributes:
         targets: outputs whose errors count.

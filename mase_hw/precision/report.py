@@ -44,7 +44,7 @@ def write(fitted: Fitted, folder: Path) -> Path:
 
 
 def head(fitted: Fitted) -> list[str]:
-    """Return what the file of formats says of itself."""
+    """Return the comments of the file of formats."""
     result, cost = fitted.result, fitted.result.cost
     lines = [
         f"Number formats of {fitted.name}, chosen for {fitted.goal}.",
@@ -62,7 +62,7 @@ def head(fitted: Fitted) -> list[str]:
 
 
 def kept(result: Result) -> str:
-    """Return what a configuration keeps, with 95 % intervals, as text."""
+    """Return agreement and accuracy, with 95 % intervals, as text."""
     said = []
     for name, item in result.outputs.items():
         scale = 1.0 if item.equal is None else PERCENT

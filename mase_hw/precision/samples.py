@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Samples:
-    """What formats are chosen by. No sample to judge on is among them.
+    """Samples by which formats are chosen. No sample to judge on is among them.
 
     Attributes:
         chosen_on: on which ranges and errors are measured, and weights fitted.
@@ -134,7 +134,7 @@ def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:
 
 
 def _divided(mg: MaseGraph, whole: Part, places: Sequence[int]) -> list[Part]:
-    """Return what is left of a part, and what lies at places of each `STRIDE` examples of it.
+    """Return the rest of a part, and its examples at places of each `STRIDE`.
 
     Of fewer than `STRIDE` examples, the last one is the only other part.
 

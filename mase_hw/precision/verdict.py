@@ -1,4 +1,4 @@
-"""What formats keep on samples that no choice depends on, and what so many samples do not tell."""
+"""Figures of formats on samples that no choice depends on, and their limits."""
 
 from __future__ import annotations
 

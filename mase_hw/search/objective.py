@@ -1,4 +1,4 @@
-"""What a trial measures: accuracy of the integer reference, storage, and predicted hardware."""
+"""Metrics of a trial: accuracy of the integer reference, storage, and predicted hardware."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ Report = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class Samples:
-    """What trials measure on.
+    """Samples of trials.
 
     Attributes:
         inputs: samples on which the task's metric is measured, several inputs as a tuple or by
@@ -106,7 +106,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a trial does beside choosing formats.
+    """Training in a trial.
 
     Attributes:
         training: how the model is trained first; None for a model that is trained.

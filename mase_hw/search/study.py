@@ -47,7 +47,7 @@ class TrialResult:
         config: number formats, for `emit-verilog`.
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
-        parameters: what it proposed.
+        parameters: its proposals.
         without_hardware: what has no hardware in formats of this kind; empty when it emits.
     """
 

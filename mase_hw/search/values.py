@@ -14,7 +14,7 @@ Value = bool | int | float | str
 
 
 class Proposer(Protocol):
-    """What a space asks for values: an Optuna trial."""
+    """Source of values for a space: an Optuna trial."""
 
     def suggest_categorical(self, name: str, choices: Any) -> Any:
         """Return one of the choices."""
@@ -32,7 +32,7 @@ class Dimension:
 
     Attributes:
         name: `<node>.<key>`, or with the table in front, as `parallelism.<node>.<key>`.
-        choices: what it may be, None for a range.
+        choices: its values, None for a range.
         low: smallest value of a range.
         high: largest value.
         step: distance between values; None for a continuous range.

@@ -33,7 +33,7 @@ from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import CostTable, cost_of, with_lanes
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
-from mase_hw.precision.noise import NoiseMeter, NoiseTable, measured_options
+from mase_hw.precision.noise import NoiseTable, measured_options
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.propagation import Measure, Propagation, Target
 from mase_hw.precision.ranges import with_ranges
@@ -158,8 +158,8 @@ def formats_of(mg: mase_hw.MaseGraph) -> dict[str, list[str]]:
 def test_predicted_noise_is_that_of_each_operand_rounded_alone() -> None:
     mg = observed(block())
     operands = operands_of(mg, ["fixed"])
-    table = NoiseTable(operands, 2)
-    NoiseMeter(mg, operands, raw(mg)).add(table, list(mg.example_inputs))
+    table = NoiseTable(mg, operands, raw(mg))
+    table.add(mg.example_inputs)
     nodes = [item.node for item in operands]
     part = Propagation(mg, nodes, raw(mg), mg.example_inputs, torch.Generator())
     for place, item in enumerate(operands):
@@ -181,8 +181,8 @@ def test_the_solver_finds_what_enumeration_finds() -> None:
         type(item)(item.node, item.name, item.word, item.options[:5])
         for item in operands_of(mg, ["fixed"])
     ]
-    table = NoiseTable(operands, 1)
-    NoiseMeter(mg, operands, raw(mg)).add(table, list(mg.example_inputs))
+    table = NoiseTable(mg, operands, raw(mg))
+    table.add(mg.example_inputs)
     noise = table.relative()
     reference, _ = quantize_transform_pass(mg, uniform(mg, {"name": "fixed", "width": 16}))
     costs = CostTable(with_lanes(reference, 1))
@@ -394,7 +394,7 @@ def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Monk
     def refuse(*_: object) -> None:
         raise AssertionError("measured again")
 
-    monkeypatch.setattr(NoiseMeter, "add", refuse)
+    monkeypatch.setattr(NoiseTable, "add", refuse)
     second = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
     assert second.config == first.config
     with pytest.raises(AssertionError, match="measured again"):
