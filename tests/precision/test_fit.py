@@ -34,7 +34,7 @@ from mase_hw.precision.cost import CostTable, cost_of, with_lanes
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.noise import NoiseTable, measured_options
-from mase_hw.precision.operands import operands_of
+from mase_hw.precision.operands import Option, operands_of
 from mase_hw.precision.propagation import Measure, Propagation, Target
 from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.report import head, write
@@ -188,28 +188,19 @@ def test_the_solver_finds_what_enumeration_finds() -> None:
     costs = CostTable(with_lanes(reference, 1))
     chooser = Chooser(operands, noise, costs)
 
+    node, widest = operands[0].node, {item.name: item.options[-1] for item in operands[:2]}
+
+    def priced(**options: Option) -> float:
+        estimate = costs.of(node, options)
+        assert estimate is not None
+        return estimate.weighed
+
     def cost(numbers: tuple[int, ...]) -> float:
-        first, rest = numbers[:2], numbers[2:]
-        names = [(item.name, item.options[n]) for item, n in zip(operands, first, strict=False)]
-        found = costs.of(operands[0].node, dict(names))
-        total = found.weighed if found else math.inf
-        base = costs.of(
-            operands[0].node,
-            {operands[0].name: operands[0].options[-1], operands[1].name: operands[1].options[-1]},
-        )
-        for item, n in zip(operands[2:], rest, strict=True):
-            more = costs.of(
-                operands[0].node,
-                {
-                    operands[0].name: operands[0].options[-1],
-                    operands[1].name: operands[1].options[-1],
-                    item.name: item.options[n],
-                },
-            )
-            assert more is not None
-            assert base is not None
-            total += more.weighed - base.weighed
-        return total
+        """The first two operands together, each other one by what it adds to their widest."""
+        options = {i.name: i.options[n] for i, n in zip(operands, numbers, strict=True)}
+        first = {name: options.pop(name) for name in widest}
+        more = [priced(**widest, **{key: value}) for key, value in options.items()]
+        return priced(**first) + sum(more) - len(more) * priced(**widest)
 
     every = list(itertools.product(*(range(len(item.options)) for item in operands)))
     sums = {n: sum(float(noise[p][i][0]) for p, i in enumerate(n)) for n in every}

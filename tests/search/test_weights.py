@@ -107,19 +107,9 @@ def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, facto
 
 @pytest.mark.full
 def test_finetuning_learns_the_steps_that_are_emitted(tmp_path):
-    space = {
-        "quantize": {
-            "by": "type",
-            "linear": {
-                "config": {
-                    "name": "fixed",
-                    "data_in_width": [8],
-                    "weight_name": "scaled_integer",
-                    "weight_width": 4,
-                }
-            },
-        }
-    }
+    entry = {"name": "fixed", "data_in_width": [8], "weight_name": "scaled_integer"}
+    entry["weight_width"] = 4
+    space = {"quantize": {"by": "type", "linear": {"config": entry}}}
     finetuning = {"epochs": 3, "learning_rate": 0.01, "batch_size": 16}
     weights = []
     for learns in (False, True):
@@ -191,15 +181,9 @@ def test_a_skipped_layer_leaves_its_operand():
 
 
 def test_a_pruner_ends_trials_early(tmp_path):
+    entry = {**FORMATS["linear"]["config"], "weight_width": {"low": 2, "high": 8}}
     config = {
-        "space": {
-            "quantize": {
-                **FORMATS,
-                "linear": {
-                    "config": FORMATS["linear"]["config"] | {"weight_width": {"low": 2, "high": 8}}
-                },
-            }
-        },
+        "space": {"quantize": {**FORMATS, "linear": {"config": entry}}},
         "pruner": "median",
         "pruner_options": {"n_startup_trials": 2, "n_warmup_steps": 0},
         "trials": 20,
