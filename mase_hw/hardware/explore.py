@@ -76,7 +76,7 @@ class Targets:
                 raise ParallelismError(f"{key} is {value!r}; allowed: a positive number")
         if (self.target_fps is None) != (self.clock is None):
             pair = ["target_fps", "clock"]
-            present, missing = pair if self.clock is None else reversed(pair)
+            present, missing = pair if self.clock is None else pair[::-1]
             raise ParallelismError(f"{present} is given without {missing}: a rate needs both")
         if len({self.target_interval, self._cycles_of_rate} - {None}) > 1:
             raise ParallelismError(
@@ -322,6 +322,7 @@ class Explorer:
             for choice, item in zip(self.space.choices, chosen, strict=True)
         }
         cycles = [item.cycles for item in chosen]
+        cost = reduce(add, (item.cost for item in chosen), Estimate())
         table = self.space.table(values, unrolled)
         for choice, item in zip(self.space.choices, chosen, strict=True):
             if item.style != AUTO:
@@ -329,7 +330,7 @@ class Explorer:
         return Plan(
             table,
             max(cycles, default=0),
-            reduce(add, (item.cost for item in chosen), Estimate()),
+            Estimate(round(cost.lut), dsp=round(cost.dsp), bram=cost.bram),
             gap,
             self.space.choices[cycles.index(max(cycles))].node if cycles else "",
         )

@@ -151,9 +151,9 @@ def search(
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
     settings = with_start(config)
-    if samples is not None and not isinstance(samples, Samples):
-        samples = Samples.of(Split.read(samples))
-    task = Task(mg, samples or Samples(), settings, builder, objective, ways, tuple(callbacks))
+    if not isinstance(samples, Samples):
+        samples = Samples() if samples is None else Samples.of(Split.read(samples))
+    task = Task(mg, samples, settings, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
