@@ -6,7 +6,7 @@ import json
 import logging
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from mase_hw._kinds import Record
@@ -55,17 +55,42 @@ def needs_weights(path: Path, weights: str) -> str:
     return f"{path} was found for the weights of {path.parent / weights}: with others it keeps less"
 
 
-def write_config(path: Path, tables: Mapping[str, object]) -> Path:
+def write_config(path: Path, tables: Mapping[str, object], comments: Sequence[str] = ()) -> Path:
     """Write nested tables of scalars and lists as TOML; the same tables give the same bytes.
 
     Raises:
         ConfigError: for a value that TOML does not have.
         OutputError: when a file of others has that name.
     """
-    lines = [line for line in _lines(tables, ()) if line]
-    with result_file(path) as made:
-        made.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = config_text(tables, comments)
+    with result_file(path) as file:
+        file.write_text(text, encoding="utf-8")
     return path
+
+
+def write_formats(
+    path: Path,
+    formats: Mapping[str, object],
+    parallelism: object = None,
+    weights: str | None = None,
+    comments: Sequence[str] = (),
+) -> Path:
+    """Write number formats, a table of parallelism and the file of their weights, where they are.
+
+    Raises:
+        OutputError: when a file of others has that name.
+    """
+    tables: Record = {} if weights is None else {WEIGHTS_KEY: weights}
+    tables[FORMATS] = formats
+    if isinstance(parallelism, Mapping) and parallelism:
+        tables["parallelism"] = parallelism
+    return write_config(path, tables, comments)
+
+
+def config_text(tables: Mapping[str, object], comments: Sequence[str] = ()) -> str:
+    """Return nested tables as TOML below lines of comment."""
+    lines = [*(f"# {line}" for line in comments), *_lines(tables, ())]
+    return "\n".join(lines).lstrip() + "\n"
 
 
 def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
@@ -73,7 +98,7 @@ def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
     lines = [f"{_key(key)} = {_value(value)}" for key, value in scalars.items()]
     # A table needs its header where it has values of its own, or nothing at all.
     if path and (scalars or not table):
-        lines.insert(0, f"[{'.'.join(map(_key, path))}]")
+        lines[:0] = ["", f"[{'.'.join(map(_key, path))}]"]
     for key, value in table.items():
         if isinstance(value, Mapping):
             lines += _lines(value, (*path, key))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import json
+import math
 import os
 import shutil
 import stat
@@ -275,3 +277,31 @@ def _sum(path: Path) -> str:
 def _reason(error: Exception) -> object:
     cause = error.__cause__ or error
     return cause.strerror or cause if isinstance(cause, OSError) else cause
+
+
+def write_table(path: Path, rows: Iterable[Mapping[str, object]]) -> Path:
+    """Write rows as CSV; a row may lack columns."""
+    rows = list(rows)
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    with result_file(path) as written, written.open("w", newline="") as file:
+        table = csv.DictWriter(file, columns)
+        table.writeheader()
+        table.writerows(rows)
+    return path
+
+
+def write_json(path: Path, content: object) -> Path:
+    """Write JSON; numbers that it does not have become text."""
+    with result_file(path) as file:
+        file.write_text(json.dumps(_finite(content), indent=2) + "\n")
+    return path
+
+
+def _finite(content: object) -> object:
+    if isinstance(content, float) and not math.isfinite(content):
+        return str(content)
+    if isinstance(content, Mapping):
+        return {str(key): _finite(value) for key, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_finite(value) for value in content]
+    return content

@@ -24,11 +24,10 @@ import mase_hw
 from mase_hw import cli
 from mase_hw._config_file import write_config
 from mase_hw._drawing import save_figure
-from mase_hw._results import RECORD, claimed, result_file, result_folder
+from mase_hw._results import RECORD, claimed, result_file, result_folder, write_json, write_table
 from mase_hw.cli._files import OUTPUTS
 from mase_hw.errors import MaseError
 from mase_hw.kernels.profile._report import Report, Table
-from mase_hw.pipelines.report import write_json, write_table
 from mase_hw.sim.compare import Comparison
 from mase_hw.sim.native_engine import keep_waveform
 from mase_hw.sim.simulate import SimulationReport
@@ -134,8 +133,8 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     ),
     "mase_hw/graph/draw.py:draw_graph": (lambda p: the_graph().draw(p), "a.svg"),
     "mase_hw/graph/serialize.py:save_graph": (lambda p: the_graph().save(p), "a.mase"),
-    "mase_hw/pipelines/report.py:write_table": (lambda p: write_table(p, [{"a": 1}]), "a.csv"),
-    "mase_hw/pipelines/report.py:write_json": (lambda p: write_json(p, {"a": "1" * 999}), "a.json"),
+    "mase_hw/_results.py:write_table": (lambda p: write_table(p, [{"a": 1}]), "a.csv"),
+    "mase_hw/_results.py:write_json": (lambda p: write_json(p, {"a": "1" * 999}), "a.json"),
     "mase_hw/training/history.py:History.save": (lambda p: HISTORY.save(p), "a.csv"),
     "mase_hw/sim/compare.py:Comparison.save": (lambda p: a_comparison().save(p), "a.npz"),
     "mase_hw/sim/simulate.py:SimulationReport.save_outputs": (
@@ -166,11 +165,10 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/pipelines/compression.py:_save": "compress",
     "mase_hw/pipelines/compression.py:CompressionPipeline._run": "compress",
     "mase_hw/pipelines/sweep.py:sweep": "sweep",
-    "mase_hw/precision/noise_file.py:measured_noise": "fit",
+    "mase_hw/precision/noise.py:NoiseTable.add_all": "fit",
     "mase_hw/precision/report.py:write": "fit",
     "mase_hw/report/page.py:write_report": "report",
     "mase_hw/search/study.py:_results": "search",
-    "mase_hw/search/study.py:_write_table": "search",
     "mase_hw/search/study.py:search": "search",
     "mase_hw/tutorials/mixed_precision.py:main": "experiment",
     "mase_hw/tutorials/software.py:main": "experiment",

@@ -17,8 +17,7 @@ from mase_hw.graph.memory import MemoryPort
 from mase_hw.models import models
 from mase_hw.pipelines._steps import STEPS
 from mase_hw.search.objective import METRICS
-from mase_hw.search.pruners import PRUNERS
-from mase_hw.search.samplers import SAMPLERS
+from mase_hw.search.samplers import PRUNERS, SAMPLERS
 from mase_hw.search.task import TABLES
 from tests._architecture import LAYERS
 from tests._readme import FENCE, ROOT, blocks, links, pages

@@ -72,8 +72,9 @@ def explore(
     for item in [*front, plan]:
         if item is plan:
             table.add_section()
+        cost = item.cost
         table.add_row(
-            f"{item.interval:,}", f"{item.lut:,}", f"{item.dsp:,}", f"{item.bram:g}", item.slowest
+            f"{item.interval:,}", f"{cost.lut:,}", f"{cost.dsp:,}", f"{cost.bram:g}", item.slowest
         )
     display.console.print(table)
     gap = f"within {plan.gap:.1%} of the least" if plan.gap else "proved least"
@@ -95,12 +96,12 @@ def _drawn(name: str, front: list[Plan], plan: Plan) -> Figure:
     ):
         axes.plot(
             [item.interval for item in front],
-            [getattr(item, what) for item in front],
+            [getattr(item.cost, what) for item in front],
             marker="o",
             markersize=4,
             label="least cost",
         )
-        axes.plot([plan.interval], [getattr(plan, what)], "D", color="C3", label="chosen")
+        axes.plot([plan.interval], [getattr(plan.cost, what)], "D", color="C3", label="chosen")
         axes.set(xscale="log", yscale="log", xlabel="cycles an inference", ylabel=unit)
         axes.grid(alpha=0.3, which="both")
         axes.legend()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mase_hw._kinds import Setting
-from mase_hw.emit.flow import estimator, lowered
+from mase_hw.emit.flow import lowered
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
 from mase_hw.passes.hardware.options import Hardware
@@ -33,4 +33,4 @@ def explored(
     front = explorer.front(points)
     if targets is None:
         return front[0], front, explorer.count
-    return fitting(explorer, targets, estimator(mg, hardware)), front, explorer.count
+    return fitting(explorer, mg, targets, vars(hardware)), front, explorer.count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -18,8 +18,7 @@ from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.source import naming_units
-from mase_hw.hardware.estimate import Estimate, estimate
-from mase_hw.hardware.explore import chosen_parallelism, split_targets
+from mase_hw.hardware.explore import Explorer, fitting, split_targets
 from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.decompose import (
@@ -256,16 +255,6 @@ def with_loops(mg: MaseGraph) -> MaseGraph:
         ) from None
 
 
-def estimator(mg: MaseGraph, hardware: Hardware) -> Callable[[Table], Estimate]:
-    """Function of a table of parallelism: the estimate of a graph with it."""
-
-    def estimated(table: Table) -> Estimate:
-        arguments = {**vars(hardware), "parallelism": table}
-        return estimate(add_hardware_metadata_analysis_pass(mg, arguments)[0])
-
-    return estimated
-
-
 @known_objects_kept()
 def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
     """Return a quantised graph with parallelism and hardware metadata, checked.
@@ -291,9 +280,8 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
             "number, auto with a budget of multipliers, or a table"
         )
     if targets is not None:
-        lanes = chosen_parallelism(
-            mg, lanes, targets, estimator(mg, hardware), hardware.device, hardware.memory
-        ).table
+        explorer = Explorer.of(mg, lanes, hardware.device, hardware.memory)
+        lanes = fitting(explorer, mg, targets, vars(hardware)).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {**vars(hardware), "parallelism": lanes})
     stage("that it cannot stop for good")
     if shared and external_memory(mg) is not None:

@@ -11,10 +11,10 @@ level would take 30 to 70, which a search over thousands of cells has not.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, astuple, dataclass, field, fields, replace
 from functools import cache, reduce
-from operator import add
+from operator import add, sub
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.json")
 EXTERNAL_NODE = "external_memory"
+# About their shares of the larger devices of the family.
+DSP_LUT, BRAM_LUT = 100, 300
 PRODUCT_PICOJOULES, SUM_PICOJOULES, READ_PICOJOULES = 3.1, 0.1, 10.0
 PRODUCT_BITS, SUM_BITS, READ_BITS = 32 * 32, 32, 64
 
@@ -60,17 +62,36 @@ class Estimate:
     """
 
     lut: float = 0.0
-    ff: int = 0
-    carry: int = 0
-    dsp: int = 0
+    ff: float = 0
+    carry: float = 0
+    dsp: float = 0
     bram: float = 0.0
-    memory_bits: int = 0
+    memory_bits: float = 0
     energy_pj: float = 0.0
 
+    @property
+    def weighed(self) -> float:
+        """Look-up tables, with `DSP_LUT` for a DSP block and `BRAM_LUT` for a block RAM."""
+        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """By which estimates are compared: the weighed resources, then bits of memories."""
+        return self.weighed, self.memory_bits
+
+    def beyond(self, budgets: Mapping[str, float]) -> dict[str, float]:
+        """Return the excess over each budget that is exceeded, by name of the resource."""
+        excess = {name: getattr(self, name) - most for name, most in budgets.items()}
+        return {name: more for name, more in excess.items() if more > 0}
+
     def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(
-            *(getattr(self, item.name) + getattr(other, item.name) for item in fields(self))
-        )
+        return Estimate(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, other: Estimate) -> Estimate:
+        return Estimate(*map(sub, astuple(self), astuple(other)))
+
+    def __truediv__(self, parts: int) -> Estimate:
+        return Estimate(*(item / parts for item in astuple(self)))
 
 
 @dataclass(frozen=True)
@@ -252,6 +273,12 @@ def of_components(components: Components, *, contents: bool = True) -> Estimate:
         for name, amount in item.terms.items():
             lut += number * amount * (1.0 if name == EXACT else by_name.get(name, 0.0))
     return Estimate(lut, ff, carry, dsp, bram, bits)
+
+
+def of_cells(cells: Iterable[Cell]) -> Estimate:
+    """Estimate of cells, every bit of their tables taken to vary: words take long, for little."""
+    items = (of_components(cell.components, contents=False) for cell in cells)
+    return reduce(add, items, Estimate())
 
 
 def terms_of(components: Components) -> dict[str, float]:

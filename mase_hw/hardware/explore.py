@@ -3,42 +3,38 @@
 Every node has candidates: a parallelism of each of its streams, elements of its constants a cycle,
 and of what the memories of its constants are made, with the cycles of their netlist and what they
 are estimated to take. Streams that meet have
-one parallelism. CP-SAT of OR-tools chooses a candidate of each node, with a fixed seed and one
-worker, so that equal questions have equal answers.
+one parallelism. A `Problem` has one candidate of each node.
 
-Resources are weighed by `Estimate`: look-up tables, DSP blocks at `DSP_LUT` and block RAMs at
-`BRAM_LUT` tables each, about their shares of the larger devices of the family. What is put between
-nodes afterwards, such as queues, is not among the candidates: budgets are checked against the whole
-design, and where it takes more, candidates are chosen anew for as much less.
+Resources are weighed as `Estimate.weighed` says. What is put between nodes afterwards, such as
+queues, is not among the candidates: budgets are checked against the whole design, and where it
+takes more, candidates are chosen anew for as much less.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, fields, replace
+from functools import partial, reduce
 from itertools import product
 from operator import add
 from typing import Any
 
+from mase_hw._config_file import config_text
 from mase_hw._kinds import Table
 from mase_hw.cells import Device, Netlist, RomSource
 from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
-from mase_hw.hardware.estimate import Estimate, of_components
+from mase_hw.hardware.estimate import Estimate, estimate, of_cells
+from mase_hw.hardware.problem import STEPS, Problem, steps
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
+from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
 
-DSP_LUT, BRAM_LUT = 100, 300
-SEED, EFFORT = 1, 20.0
-# Costs are whole numbers for the solver: block RAMs are counted by halves.
-HALVES = 2
 # Of many sizes those are tried that are so much larger than the one before.
 GROWTHS = (1.0, 1.3, 1.7, 2.2, 3.0)
 MOST_CANDIDATES = 60_000
@@ -46,32 +42,21 @@ MOST_CANDIDATES = 60_000
 ROUNDS = 6
 
 
-# The keys of a table `parallelism`, and what they are called here.
-KEYS: Mapping[str, str] = {
-    "target_interval": "interval",
-    "target_fps": "fps",
-    "clock": "clock",
-    "max_lut": "max_lut",
-    "max_dsp": "max_dsp",
-    "max_bram": "max_bram",
-}
-
-
 @dataclass(frozen=True)
 class Targets:
-    """What is asked of a design.
+    """Bounds of a design, as a table `parallelism` has them.
 
     Attributes:
-        interval: cycles from one inference to the next, at most.
-        fps: inferences a second, at least, at `clock`.
+        target_interval: cycles from one inference to the next, at most.
+        target_fps: inferences a second, at least, at `clock`.
         clock: MHz.
         max_lut: look-up tables at most.
         max_dsp: DSP blocks at most.
         max_bram: block RAMs at most.
     """
 
-    interval: int | None = None
-    fps: float | None = None
+    target_interval: int | None = None
+    target_fps: float | None = None
     clock: float | None = None
     max_lut: int | None = None
     max_dsp: int | None = None
@@ -83,42 +68,39 @@ class Targets:
         Raises:
             ParallelismError: for a number that is none, or a rate without its clock.
         """
-        for key, name in KEYS.items():
-            value = getattr(self, name)
+        for key, value in vars(self).items():
             if value is None:
                 continue
-            least = 0 if name.startswith("max") else 1e-9
+            least = 0 if key.startswith("max") else 1e-9
             if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
                 raise ParallelismError(f"{key} is {value!r}; allowed: a positive number")
-        if (self.fps is None) != (self.clock is None):
-            given, missing = (
-                ("clock", "target_fps") if self.fps is None else ("target_fps", "clock")
-            )
-            raise ParallelismError(f"{given} is given without {missing}: a rate needs both")
-        from_rate = self.cycles_of_rate
-        if self.interval is not None and from_rate is not None and from_rate != self.interval:
+        if (self.target_fps is None) != (self.clock is None):
+            pair = ["target_fps", "clock"]
+            present, missing = pair if self.clock is None else pair[::-1]
+            raise ParallelismError(f"{present} is given without {missing}: a rate needs both")
+        if len({self.target_interval, self._cycles_of_rate} - {None}) > 1:
             raise ParallelismError(
-                f"target_interval {self.interval} and target_fps {self.fps:g} at {self.clock:g} "
-                f"MHz, which is {from_rate} cycles, contradict each other: give one of them"
+                f"target_interval {self.target_interval} and target_fps {self.target_fps:g} at "
+                f"{self.clock:g} MHz, which is {self._cycles_of_rate} cycles, contradict each "
+                "other: give one of them"
             )
 
     @property
-    def cycles_of_rate(self) -> int | None:
-        """The interval that the rate asks for."""
-        if self.fps is None or self.clock is None:
+    def _cycles_of_rate(self) -> int | None:
+        if self.target_fps is None or self.clock is None:
             return None
-        return math.floor(self.clock * 1e6 / self.fps)
+        return math.floor(self.clock * 1e6 / self.target_fps)
 
     @property
     def cycles(self) -> int | None:
         """The largest interval that is allowed."""
-        return self.interval if self.interval is not None else self.cycles_of_rate
+        return self.target_interval if self.target_interval is not None else self._cycles_of_rate
 
     @property
     def budgets(self) -> dict[str, float]:
         """The most of each resource, by its name."""
-        found = {"lut": self.max_lut, "dsp": self.max_dsp, "bram": self.max_bram}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        budgets = {"lut": self.max_lut, "dsp": self.max_dsp, "bram": self.max_bram}
+        return {name: float(value) for name, value in budgets.items() if value is not None}
 
 
 def split_targets(asked: object) -> tuple[Any, Targets | None]:
@@ -129,16 +111,17 @@ def split_targets(asked: object) -> tuple[Any, Targets | None]:
     """
     if not isinstance(asked, Mapping):
         return asked, None
-    given = {key: value for key, value in asked.items() if key in KEYS}
-    if not given:
+    names = {item.name for item in fields(Targets)}
+    bounds = {key: value for key, value in asked.items() if key in names}
+    if not bounds:
         return asked, None
-    rest = {key: value for key, value in asked.items() if key not in KEYS}
+    rest = {key: value for key, value in asked.items() if key not in names}
     if rest.get("default", "auto") != "auto":
         raise ParallelismError(
-            f"{next(iter(given))} chooses the parallelism, and default is {rest['default']!r}; "
+            f"{next(iter(bounds))} chooses the parallelism, and default is {rest['default']!r}; "
             "allowed beside it: auto"
         )
-    targets = Targets(**{KEYS[key]: value for key, value in given.items()})
+    targets = Targets(**bounds)
     targets.check()
     return {**rest, "default": "auto"}, targets
 
@@ -151,28 +134,15 @@ class Candidate:
         lanes: values of the groups of lanes that it sees.
         unrolled: elements of its constants a cycle.
         cycles: of an inference.
-        lut: look-up tables.
-        dsp: DSP blocks.
-        halves: block RAMs, times two.
+        cost: in whole look-up tables and halves of block RAMs.
         style: of what its memories of constants are made.
     """
 
     lanes: tuple[int, ...]
     unrolled: Mapping[str, int]
     cycles: int
-    lut: int
-    dsp: int
-    halves: int
+    cost: Estimate
     style: str = AUTO
-
-    @property
-    def cost(self) -> int:
-        """Resources in look-up tables, as `explore` weighs them."""
-        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.halves // HALVES
-
-    def amount(self, name: str) -> int:
-        """Return how much it takes of a resource, block RAMs in halves."""
-        return self.halves if name == "bram" else int(getattr(self, name))
 
 
 @dataclass(frozen=True)
@@ -182,44 +152,33 @@ class Plan:
     Attributes:
         table: the table of `parallelism`, with the styles of memories that are not `auto`.
         interval: cycles from one inference to the next.
-        lut: look-up tables of all nodes, estimated.
-        dsp: DSP blocks.
-        bram: block RAMs.
+        cost: of all nodes, estimated.
         gap: how much less may be possible at most, of the cost; 0 where this is proved best.
         slowest: the node that decides the interval.
     """
 
     table: Table
     interval: int
-    lut: int
-    dsp: int
-    bram: float
+    cost: Estimate
     gap: float = 0.0
     slowest: str = ""
 
-    @property
-    def cost(self) -> float:
-        """Resources in look-up tables, as `explore` weighs them."""
-        return self.lut + DSP_LUT * self.dsp + BRAM_LUT * self.bram
-
     def to_dict(self) -> dict[str, object]:
         """Return everything, with the table."""
-        names = ("interval", "lut", "dsp", "bram", "gap", "slowest")
-        return {**{name: getattr(self, name) for name in names}, "parallelism": self.table}
+        resources = {name: getattr(self.cost, name) for name in STEPS}
+        entries = {"interval": self.interval, **resources, "gap": self.gap, "slowest": self.slowest}
+        return {**entries, "parallelism": self.table}
 
     def to_toml(self, name: str) -> str:
         """Return the table as text that a configuration file may hold."""
-        lines = [
-            f"# Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
-            f"# estimated at {self.lut} LUT, {self.dsp} DSP, {self.bram:g} BRAM.",
-            "[parallelism]",
-            f"default = {self.table['default']}",
-        ]
-        for node, entry in self.table.items():
-            if isinstance(entry, Mapping):
-                lines += ["", f"[parallelism.{node}]"]
-                lines += [f"{key} = {json.dumps(value)}" for key, value in entry.items()]
-        return "\n".join(lines) + "\n"
+        cost = self.cost
+        return config_text(
+            {"parallelism": self.table},
+            [
+                f"Parallelism of {name}: {self.interval} cycles an inference; nodes alone are",
+                f"estimated at {cost.lut} LUT, {cost.dsp} DSP, {cost.bram:g} BRAM.",
+            ],
+        )
 
 
 @dataclass(frozen=True)
@@ -253,9 +212,7 @@ class Explorer:
             memory: of what memories are made, where that is fixed.
         """
         fixed, memory = split_styles(fixed, memory)
-        mg, _ = assign_orders_transform_pass(mg)
-        mg, _ = insert_broadcasts_transform_pass(mg)
-        mg, _ = end_rows_analysis_pass(mg)
+        mg = with_orders(mg)
         space = parallelism_space(mg, fixed)
         _, _, styles = place_constants(mg, memory)
         for growth in GROWTHS:
@@ -274,12 +231,8 @@ class Explorer:
         Raises:
             ParallelismError: where no plan meets the targets; it names what binds, and the nearest.
         """
-        budgets = {
-            name: math.floor(
-                (most - (spared or {}).get(name, 0.0)) * (HALVES if name == "bram" else 1)
-            )
-            for name, most in targets.budgets.items()
-        }
+        spared = spared or {}
+        budgets = {name: most - spared.get(name, 0.0) for name, most in targets.budgets.items()}
         if targets.cycles is not None:
             self._check_cycles(targets.cycles)
             plan = self._least(targets.cycles, budgets)
@@ -292,8 +245,8 @@ class Explorer:
             raise ParallelismError(
                 f"an interval of {targets.cycles:,} cycles does not fit within "
                 f"{_named(targets.budgets)}: the nearest is {fastest.interval:,} cycles, where "
-                f"{fastest.slowest} binds, with {fastest.lut:,} LUT, {fastest.dsp} DSP and "
-                f"{fastest.bram:g} BRAM"
+                f"{fastest.slowest} binds, with {fastest.cost.lut:,} LUT, {fastest.cost.dsp} DSP "
+                f"and {fastest.cost.bram:g} BRAM"
             )
         return fastest
 
@@ -303,17 +256,16 @@ class Explorer:
         fastest = max(min(c.cycles for c in item) for item in self.candidates)
         if least is None:
             return []
-        found = [least]
+        plans = [least]
         ratio = (fastest / least.interval) ** (1 / max(points - 1, 1))
         for step in range(1, points):
             wanted = max(fastest, math.floor(least.interval * ratio**step))
             plan = self._least(wanted, {})
-            if plan is not None and plan.interval < found[-1].interval:
-                found.append(plan)
-        return found
+            if plan is not None and plan.interval < plans[-1].interval:
+                plans.append(plan)
+        return plans
 
     def _check_cycles(self, cycles: int) -> None:
-        """Raise where a node cannot keep an interval whatever it takes."""
         fastest = [min(c.cycles for c in item) for item in self.candidates]
         if max(fastest, default=0) > cycles:
             place = fastest.index(max(fastest))
@@ -323,51 +275,42 @@ class Explorer:
                 f"at its largest parallelism; the nearest is {fastest[place]:,}"
             )
 
-    def _too_little(self, budgets: Mapping[str, int]) -> str:
-        """Return why budgets allow no design."""
+    def _too_little(self, budgets: Mapping[str, float]) -> str:
         for name, most in budgets.items():
-            amounts = [min(c.amount(name) for c in item) for item in self.candidates]
-            scale = _scale(name)
-            plan = self._smallest(name)
-            needed = plan if plan is not None else sum(amounts)
+            amounts = [min(getattr(c.cost, name) for c in item) for item in self.candidates]
+            solved = _solve(self.space, self.candidates, partial(steps, name), {})
+            needed = sum(amounts if solved is None else (getattr(c.cost, name) for c in solved[0]))
             if needed > most:
                 place = amounts.index(max(amounts))
                 return (
-                    f"max_{name} {most / scale:g} is too little: this model takes at least "
-                    f"{needed / scale:g}, of which {self.space.choices[place].node} binds with "
-                    f"{amounts[place] / scale:g}; the nearest is max_{name} {needed / scale:g}"
+                    f"max_{name} {most:g} is too little: this model takes at least {needed:g}, of "
+                    f"which {self.space.choices[place].node} binds with {amounts[place]:g}; the "
+                    f"nearest is max_{name} {needed:g}"
                 )
         return f"no parallelism fits within {_named(budgets)} at once; raise one of them"
 
-    def _smallest(self, name: str) -> int | None:
-        """Return the least of a resource that any design takes."""
-        solved = _solve(self.space, self.candidates, lambda c: c.amount(name), {})
-        return None if solved is None else sum(c.amount(name) for c in solved[0])
-
-    def _least(self, cycles: int | None, budgets: Mapping[str, int]) -> Plan | None:
-        """Return the plan of least cost within an interval and budgets."""
+    def _least(self, cycles: int | None, budgets: Mapping[str, float]) -> Plan | None:
         kept = [
             [c for c in item if cycles is None or c.cycles <= cycles] for item in self.candidates
         ]
         if not all(kept):
             return None
-        solved = _solve(self.space, kept, lambda c: c.cost, budgets)
+        solved = _solve(self.space, kept, _weighed, budgets)
         return None if solved is None else self._plan(*solved)
 
-    def _fastest(self, budgets: Mapping[str, int]) -> Plan | None:
-        """Return the plan of the smallest interval within budgets, and of least cost there."""
+    def _fastest(self, budgets: Mapping[str, float]) -> Plan | None:
         steps = sorted({c.cycles for item in self.candidates for c in item})
         low = max(min(c.cycles for c in item) for item in self.candidates)
         steps = [step for step in steps if step >= low]
-        first, last, found = 0, len(steps) - 1, None
+        first, last, fastest = 0, len(steps) - 1, None
         while first <= last:
             middle = (first + last) // 2
             plan = self._least(steps[middle], budgets)
             if plan is None:
                 first = middle + 1
             else:
-                found, last = plan, middle - 1
-        return found
+                fastest, last = plan, middle - 1
+        return fastest
 
     def _plan(self, chosen: Sequence[Candidate], gap: float) -> Plan:
         values = [items[0] for items in self.space.candidates]
@@ -379,6 +322,7 @@ class Explorer:
             for choice, item in zip(self.space.choices, chosen, strict=True)
         }
         cycles = [item.cycles for item in chosen]
+        cost = reduce(add, (item.cost for item in chosen), Estimate())
         table = self.space.table(values, unrolled)
         for choice, item in zip(self.space.choices, chosen, strict=True):
             if item.style != AUTO:
@@ -386,17 +330,10 @@ class Explorer:
         return Plan(
             table,
             max(cycles, default=0),
-            sum(item.lut for item in chosen),
-            sum(item.dsp for item in chosen),
-            sum(item.halves for item in chosen) / HALVES,
+            Estimate(round(cost.lut), dsp=round(cost.dsp), bram=cost.bram),
             gap,
             self.space.choices[cycles.index(max(cycles))].node if cycles else "",
         )
-
-
-def _scale(name: str) -> int:
-    """Return how many whole numbers stand for one of a resource."""
-    return HALVES if name == "bram" else 1
 
 
 def _named(budgets: Mapping[str, float]) -> str:
@@ -412,7 +349,6 @@ def _thinned(values: Sequence[int], growth: float) -> list[int]:
 
 
 def _count(space: Space) -> int:
-    """Return how many lanes nodes may have, those that are alike counted once."""
     sizes: dict[Hashable, int] = {}
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
@@ -423,45 +359,43 @@ def _count(space: Space) -> int:
 def _measured(
     space: Space, device: Device, styles: Mapping[str, str]
 ) -> tuple[list[list[Candidate]], int]:
-    """Return the candidates of every node that are worth having, and how many there were."""
-    known: dict[Hashable, tuple[list[Candidate], int]] = {}
-    found, count = [], 0
+    measured: dict[Hashable, tuple[list[Candidate], int]] = {}
+    candidates, count = [], 0
     for choice in space.choices:
         lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
         style = styles.get(choice.node, AUTO)
         key = choice.likeness, lists, style
-        if key not in known:
-            known[key] = _worth(choice, lists, device, style)
-        found.append(known[key][0])
-        count += known[key][1]
-    return found, count
+        if key not in measured:
+            measured[key] = _worth(choice, lists, device, style)
+        candidates.append(measured[key][0])
+        count += measured[key][1]
+    return candidates, count
 
 
 def _worth(
     choice: Choice, lists: Sequence[Sequence[int]], device: Device, style: str
 ) -> tuple[list[Candidate], int]:
-    """Return the candidates of a node, and how many were built."""
     kept: list[Candidate] = []
     count = 0
     for lanes in product(*lists):
-        made = sorted(
+        netlists = sorted(
             choice.netlists(choice.call, lanes),
             key=lambda item: (item[1].busy_cycles, item[1].multipliers),
         )
-        for unrolled, item in _fewer(made):
-            found = _candidates(lanes, unrolled, item.on(device), style)
-            kept += found
-            count += len(found) - 1
-        count += len(made)
+        for unrolled, item in _fewer(netlists):
+            candidates = _candidates(lanes, unrolled, item.on(device), style)
+            kept += candidates
+            count += len(candidates) - 1
+        count += len(netlists)
     return kept, count
 
 
 def _fewer(
-    made: Sequence[tuple[Mapping[str, int], Netlist]],
+    netlists: Sequence[tuple[Mapping[str, int], Netlist]],
 ) -> Iterator[tuple[Mapping[str, int], Netlist]]:
-    """Yield what a node may be, less what has more multipliers and no fewer cycles."""
+    """Yield the netlists of a node, less those of more multipliers and no fewer cycles."""
     fewest = math.inf
-    for unrolled, netlist in made:
+    for unrolled, netlist in netlists:
         if netlist.multipliers < fewest or not netlist.multipliers:
             fewest = netlist.multipliers
             yield unrolled, netlist
@@ -470,132 +404,82 @@ def _fewer(
 def _candidates(
     lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist, style: str
 ) -> list[Candidate]:
-    """Return the candidates that a netlist is, one a style of memories that makes a difference."""
-    # The words of memories would take long to compute and change little.
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
-    others = [cell for cell in netlist.cells.values() if not isinstance(cell, RomSource)]
-    rest = reduce(
-        add, (of_components(cell.components, contents=False) for cell in others), Estimate()
-    )
-    found: dict[tuple[int, int], Candidate] = {}
+    rest = of_cells(cell for cell in netlist.cells.values() if not isinstance(cell, RomSource))
+    candidates: dict[tuple[float, float], Candidate] = {}
     for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
-        made = (
-            of_components(replace(cell, style=name).components, contents=False) for cell in memories
-        )
-        item = reduce(add, made, rest)
-        lut, halves = round(item.lut), round(item.bram * HALVES)
-        cycles = netlist.busy_cycles
-        candidate = Candidate(lanes, unrolled, cycles, lut, item.dsp, halves, name)
-        found.setdefault((lut, halves), candidate)
-    return list(found.values())
+        item = rest + of_cells(replace(cell, style=name) for cell in memories)
+        cost = Estimate(round(item.lut), dsp=item.dsp, bram=round(2 * item.bram) / 2)
+        candidate = Candidate(lanes, unrolled, netlist.busy_cycles, cost, name)
+        candidates.setdefault((cost.lut, cost.bram), candidate)
+    return list(candidates.values())
 
 
 def _solve(
     space: Space,
     candidates: Sequence[Sequence[Candidate]],
-    cost: Callable[[Candidate], int],
-    budgets: Mapping[str, int],
+    amount: Callable[[Candidate], int],
+    budgets: Mapping[str, float],
 ) -> tuple[list[Candidate], float] | None:
-    """Return the candidates of least cost within budgets, and the gap that is not proved."""
-    from ortools.sat.python import cp_model
-
-    model = cp_model.CpModel()
-    values = [{value: model.new_bool_var("") for value in items} for items in space.candidates]
-    for by_value in values:
-        model.add_exactly_one(by_value.values())
-    picked = []
+    problem = Problem[Candidate](space.candidates)
     for choice, items in zip(space.choices, candidates, strict=True):
-        kept = _undominated(items, cost, budgets)
-        literals = [model.new_bool_var("") for _ in kept]
-        model.add_exactly_one(literals)
-        for place, group in enumerate(choice.groups):
-            for value, literal in values[group].items():
-                using = [
-                    chosen
-                    for chosen, item in zip(literals, kept, strict=True)
-                    if item.lanes[place] == value
-                ]
-                model.add(sum(using) == literal)
-        picked.append((literals, kept))
-    everything = [
-        (literal, item)
-        for literals, kept in picked
-        for literal, item in zip(literals, kept, strict=True)
-    ]
-    for name, most in budgets.items():
-        model.add(sum(item.amount(name) * literal for literal, item in everything) <= most)
-    model.minimize(sum(cost(item) * literal for literal, item in everything))
-    solver = cp_model.CpSolver()
-    solver.parameters.num_workers = 1
-    solver.parameters.random_seed = SEED
-    solver.parameters.max_deterministic_time = EFFORT
-    status = solver.solve(model)
-    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return None
-    chosen = [
-        next(item for literal, item in zip(literals, kept, strict=True) if solver.value(literal))
-        for literals, kept in picked
-    ]
-    reached, bound = solver.objective_value, solver.best_objective_bound
-    return chosen, (reached - bound) / reached if reached else 0.0
+        problem.add(_undominated(items, amount, budgets), choice.groups)
+    problem.bound_resources(budgets)
+    chosen = problem.least(amount)
+    return None if chosen is None else (chosen, problem.gap)
+
+
+def _weighed(item: Candidate) -> int:
+    return round(item.cost.weighed)
 
 
 def _undominated(
-    items: Sequence[Candidate], cost: Callable[[Candidate], int], budgets: Mapping[str, int]
+    items: Sequence[Candidate], amount: Callable[[Candidate], int], budgets: Mapping[str, float]
 ) -> list[Candidate]:
-    """Return the candidates that none with the same lanes beats in cost and what has a budget."""
+    """Return the candidates that none with the same lanes beats in amount and in budgets."""
     best: dict[tuple[int, ...], list[Candidate]] = {}
-    for item in sorted(items, key=cost):
+    for item in sorted(items, key=amount):
         kept = best.setdefault(item.lanes, [])
         if not any(
-            all(other.amount(name) <= item.amount(name) for name in budgets) for other in kept
+            all(getattr(other.cost, name) <= getattr(item.cost, name) for name in budgets)
+            for other in kept
         ):
             kept.append(item)
     return [item for kept in best.values() for item in kept]
 
 
-def chosen_parallelism(
-    mg: MaseGraph,
-    fixed: Mapping[str, object],
-    targets: Targets,
-    whole: Callable[[Mapping[str, object]], Estimate],
-    device: str = GENERIC,
-    memory: Memory = ON_CHIP,
+def with_orders(mg: MaseGraph) -> MaseGraph:
+    """Return a graph whose streams have orders, ready for a parallelism."""
+    mg, _ = assign_orders_transform_pass(mg)
+    mg, _ = insert_broadcasts_transform_pass(mg)
+    return end_rows_analysis_pass(mg)[0]
+
+
+def fitting(
+    explorer: Explorer, mg: MaseGraph, targets: Targets, arguments: Mapping[str, object]
 ) -> Plan:
-    """Return the plan of a graph whose whole design meets the targets.
+    """Return the plan of an explorer whose whole design meets the targets.
 
     Args:
+        explorer: of the graph.
         mg: a graph with common metadata and formats.
-        fixed: a table of what is fixed.
-        targets: what is asked for.
-        whole: returns the estimate of the design of a table, queues and splitters included.
-        device: whose blocks cells use.
-        memory: of what memories are made, where that is fixed.
+        targets: bounds, of the budgets with queues and splitters.
+        arguments: of `add_hardware_metadata_analysis_pass`, but the parallelism.
 
     Raises:
         ParallelismError: where no plan meets the targets.
     """
-    return fitting(Explorer.of(mg, fixed, device, memory), targets, whole)
-
-
-def fitting(
-    explorer: Explorer, targets: Targets, whole: Callable[[Mapping[str, object]], Estimate]
-) -> Plan:
-    """Return the plan of an explorer whose whole design meets the targets, as above."""
     spared: dict[str, float] = {}
     for _ in range(ROUNDS):
         plan = explorer.best(targets, spared)
         if not targets.budgets:
             return plan
-        total = whole(plan.table)
-        beyond = {
-            name: getattr(total, name) - most
-            for name, most in targets.budgets.items()
-            if getattr(total, name) > most
-        }
-        if not beyond:
+        asked = {**arguments, "parallelism": plan.table}
+        total = estimate(add_hardware_metadata_analysis_pass(mg, asked)[0])
+        excess = total.beyond(targets.budgets)
+        if not excess:
             return plan
-        for name, more in beyond.items():
+        for name, more in excess.items():
             spared[name] = spared.get(name, 0.0) + more
     raise ParallelismError(
         f"no parallelism was found whose whole design fits within {_named(targets.budgets)}: "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,12 +40,12 @@ CALIBRATION_SAMPLES = 1024
 
 @dataclass(frozen=True)
 class State:
-    """What a compression carries from step to step.
+    """State between two steps of a compression.
 
     Attributes:
         mg: the graph, with number formats once it is quantised.
         plain: the graph without formats that `mg` was quantised from; None before that.
-        config: its number formats, every field given; None before that.
+        config: its number formats, every field; None before that.
     """
 
     mg: MaseGraph
@@ -68,7 +69,7 @@ class State:
 
 @dataclass(frozen=True)
 class Context:
-    """What every step may use.
+    """Inputs of every step.
 
     Attributes:
         split: samples; steps see the training part alone.
@@ -109,19 +110,24 @@ def quantize_step(
     if state.plain is not None:
         raise ConfigError("pipeline: the graph is quantized already; quantize once")
     check_integer("quantize: samples", samples, 1)
-    given = {
+    settings = {
         "config": config,
         "data": [take(context.split.train_inputs, slice(samples))],
         **calibration,
     }
-    _, info = calibrate_analysis_pass(state.mg, given)
+    _, info = calibrate_analysis_pass(state.mg, settings)
     mg, _ = quantize_transform_pass(state.mg, info["config"])
     return State(mg, state.mg, info["config"]), {}
 
 
-def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, Record]:
-    """Set weights to zero: see `prune_transform_pass`."""
-    mg, info = prune_transform_pass(state.mg, {"seed": context.seed, **arguments})
+def pass_step(
+    transform: Callable[[MaseGraph, Record], tuple[MaseGraph, Record]],
+    state: State,
+    context: Context,
+    **arguments: object,
+) -> tuple[State, Record]:
+    """Apply a transform pass that takes a seed."""
+    mg, info = transform(state.mg, {"seed": context.seed, **arguments})
     return replace(state, mg=mg), info
 
 
@@ -138,24 +144,9 @@ def prune_activations_step(
     """
     if state.plain is not None:
         raise ConfigError("pipeline: the graph is quantized already; prune activations before")
-    if not isinstance(samples, int) or samples < 1:
-        raise ConfigError(f"prune_activations: samples is {samples!r}; allowed: a number from 1")
-    given = {
-        "seed": context.seed,
-        "data": [take(context.split.train_inputs, slice(samples))],
-        **arguments,
-    }
-    mg, info = prune_activations_transform_pass(state.mg, given)
-    return replace(state, mg=mg), info
-
-
-def prune_structure_step(
-    state: State, context: Context, **arguments: object
-) -> tuple[State, Record]:
-    """Take channels out of the graph: see `prune_structure_transform_pass`."""
-    given = {"seed": context.seed, **arguments}
-    mg, info = prune_structure_transform_pass(state.mg, given)
-    return replace(state, mg=mg), info
+    check_integer("prune_activations: samples", samples, 1)
+    data = [take(context.split.train_inputs, slice(samples))]
+    return pass_step(prune_activations_transform_pass, state, context, data=data, **arguments)
 
 
 def lora_step(
@@ -230,9 +221,9 @@ TRAINERS: Mapping[str, Callable[..., Trainer | TransformersTrainer]] = {
 }
 STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
-    "prune": prune_step,
+    "prune": partial(pass_step, prune_transform_pass),
     "prune_activations": prune_activations_step,
-    "prune_structure": prune_structure_step,
+    "prune_structure": partial(pass_step, prune_structure_transform_pass),
     "lora": lora_step,
     "train": train_step,
 }
@@ -288,17 +279,17 @@ def _expanded(name: str, arguments: Record) -> list[tuple[str, Record]]:
     stages = sparsity_schedule(
         arguments["schedule"], arguments.get("sparsity"), arguments.get("stages", 4)
     )
-    found: list[tuple[str, Record]] = []
+    expanded: list[tuple[str, Record]] = []
     for number, sparsity in enumerate(stages):
-        found.append((name, {**rest, "sparsity": sparsity}))
+        expanded.append((name, {**rest, "sparsity": sparsity}))
         if number < len(stages) - 1:
-            found.append(("train", dict(arguments.get("train", {}))))
-    return found
+            expanded.append(("train", dict(arguments.get("train", {}))))
+    return expanded
 
 
 def _check_arguments(name: str, arguments: Mapping[str, object]) -> None:
     parameters = inspect.signature(STEPS[name]).parameters.values()
     if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
         return
-    known = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-    check_keys(name, arguments, known)
+    legal = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
+    check_keys(name, arguments, legal)

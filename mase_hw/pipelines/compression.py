@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._checks import check_keys
-from mase_hw._config_file import write_config
+from mase_hw._config_file import write_formats
 from mase_hw._kinds import Record, Table
 from mase_hw._results import remove_results, result_file, result_folder
 from mase_hw.data import Split
@@ -46,11 +46,11 @@ CHECK_SAMPLES = 64
 
 @dataclass(frozen=True)
 class CompressionResult:
-    """What a compression made.
+    """Results of a compression.
 
     Attributes:
         mg: the graph without formats, in its final weights.
-        config: its number formats, every field given; None when it was not quantized.
+        config: its number formats, every field; None when it was not quantized.
         rows: one table row a step, the first one before any.
         test: the task's metric on the test samples, before and after; of a share with standard
             errors.
@@ -165,7 +165,8 @@ class CompressionPipeline:
         rows = [_row("start", state, split, self.task)]
         identity = _identity(start, split, f"{self.seed} {self.task.name}")
         for number, (name, arguments) in enumerate(steps):
-            identity = _digest(f"{identity} {name} {json.dumps(arguments, sort_keys=True)}")
+            text = f"{identity} {name} {json.dumps(arguments, sort_keys=True)}"
+            identity = hashlib.sha256(text.encode()).hexdigest()[:16]
             stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
             state, row = self._run(
                 (number, name, arguments), state, split, identity, stem, progress
@@ -184,13 +185,13 @@ class CompressionPipeline:
         Raises:
             ConfigError: for formats that the graph cannot have.
         """
-        formats = [given.get("config") for name, given in self.steps if name == "quantize"]
+        formats = [arguments.get("config") for name, arguments in self.steps if name == "quantize"]
         start = canonicalize(mg, formats[0] if formats else None)
         return start, [
-            (name, {**given, "config": settle(start, given["config"])})
-            if name == "quantize" and given.get("config") is not None
-            else (name, given)
-            for name, given in self.steps
+            (name, {**arguments, "config": settle(start, arguments["config"])})
+            if name == "quantize" and arguments.get("config") is not None
+            else (name, arguments)
+            for name, arguments in self.steps
         ]
 
     def _run(
@@ -212,14 +213,15 @@ class CompressionPipeline:
         context = Context(split, self.seed + number, checkpoint, within, self.task)
         state, info = STEPS[name](state, context, **arguments)
         history = info.pop("history", None)
-        row = {**_row(name, state, split, self.task), **_scalars(info)}
+        scalars = {k: v for k, v in info.items() if isinstance(v, bool | int | float)}
+        row = {**_row(name, state, split, self.task), **scalars}
         if history is not None and history.epochs:
             kept = history.epochs[(history.best or len(history.epochs)) - 1]
             row |= {"loss": kept.loss, "best_epoch": kept.number}
         if stem is not None and history is not None and history.epochs:
             figure = stem.parent.parent / f"epochs_{number + 1:02d}"
-            with result_file(figure.with_suffix(".csv")) as made:
-                history.save(made)
+            with result_file(figure.with_suffix(".csv")) as file:
+                history.save(file)
             history.draw(figure)
         if stem is not None:
             _save(stem, identity, state, row)
@@ -238,8 +240,8 @@ class CompressionPipeline:
             check_reproduces(mg, state.config, state.mg, _few(split))
         metric, labels = self.task.metric, split.test_labels
         test: Record = {"metric": metric.name, "samples": len(labels)}
-        for when, found in (("before", State(start)), ("after", state)):
-            test[when] = _figure(found, split.test_inputs, labels, metric)
+        for when, reached in (("before", State(start)), ("after", state)):
+            test[when] = _figure(reached, split.test_inputs, labels, metric)
             error = metric.standard_error(test[when], counted(labels))
             if error is not None:
                 test[f"{when}_error"] = error
@@ -254,13 +256,10 @@ class CompressionPipeline:
             return {}
 
     def _write(self, result: CompressionResult, state: State, split: Split, folder: Path) -> None:
-        with result_file(folder / "model.mase") as made:
-            result.mg.save(made)
+        with result_file(folder / "model.mase") as file:
+            result.mg.save(file)
         if result.config is not None:
-            tables: Record = {"quantize": result.config}
-            if self.parallelism:
-                tables["parallelism"] = self.parallelism
-            write_config(folder / "config.toml", tables)
+            write_formats(folder / "config.toml", result.config, self.parallelism)
         mg = None if state.config is None else state.mg
         write_report(folder, result.to_dict(), mg, _few(split))
 
@@ -277,24 +276,21 @@ def check_reproduces(
     again, _ = quantize_transform_pass(again, config)
     batch = Batch.of(inputs)
     with torch.no_grad():
-        found, wanted = scores_of(batch.run(again)), scores_of(batch.run(expected))
-    if not torch.equal(found, wanted):
-        count = int((found != wanted).sum())
+        scores, wanted = scores_of(batch.run(again)), scores_of(batch.run(expected))
+    if not torch.equal(scores, wanted):
+        count = int((scores != wanted).sum())
         raise MaseError(f"{mg.name}: {count} outputs differ after its files are read again")
 
 
 def _figure(state: State, inputs: Inputs, labels: Tensor, metric: Metric) -> float:
-    """Return the metric of a state, of a quantised one as its hardware computes it."""
     return evaluate(state.mg if state.config is None else runner(state.mg), inputs, labels, metric)
 
 
 def _few(split: Split) -> Inputs:
-    """Return the validation samples on which layers are compared."""
     return take(split.validation_inputs, slice(CHECK_SAMPLES))
 
 
 def _row(name: str, state: State, split: Split, task: Task) -> Record:
-    """Row of a state: its metric on validation samples, and storage."""
     metric, labels = task.metric, split.validation_labels
     value = _figure(state, split.validation_inputs, labels, metric)
     error = metric.standard_error(value, counted(labels))
@@ -313,12 +309,7 @@ def _row(name: str, state: State, split: Split, task: Task) -> Record:
     }
 
 
-def _scalars(info: Mapping[str, object]) -> Record:
-    return {key: value for key, value in info.items() if isinstance(value, bool | int | float)}
-
-
 def _within(progress: Progress | None, number: int, total: int) -> Progress | None:
-    """Return a progress of a step's parts in units of a hundredth of a step."""
     if progress is None:
         return None
     return lambda done, parts: progress(100 * number + 100 * done // max(parts, 1), 100 * total)
@@ -329,21 +320,17 @@ def _identity(mg: MaseGraph, split: Split, chosen: str) -> str:
     return f"{mg.name} {chosen} {torch.__version__} {digest_of((*weights, *split.tensors()))}"
 
 
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
 def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) -> None:
     # Another compression's step of this number.
     remove_results(stem.parent, f"{stem.name.partition('_')[0]}_*")
-    with result_file(stem.with_suffix(".mase")) as made:
-        state.mg.save(made)
+    with result_file(stem.with_suffix(".mase")) as file:
+        state.mg.save(file)
     if state.plain is not None:
-        with result_file(stem.with_suffix(".plain.mase")) as made:
-            state.plain.save(made)
+        with result_file(stem.with_suffix(".plain.mase")) as file:
+            state.plain.save(file)
     entry = {"identity": identity, "config": state.config, "row": row}
-    with result_file(stem.with_suffix(".json")) as made:
-        made.write_text(json.dumps(entry, indent=2))
+    with result_file(stem.with_suffix(".json")) as file:
+        file.write_text(json.dumps(entry, indent=2))
     for path in stem.parent.glob(f"{stem.name}-{identity}*.ckpt"):
         path.unlink()
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
 from mase_hw._drawing import bars, curves, save_figure, spans
 from mase_hw._kinds import Table
-from mase_hw._results import result_file
+from mase_hw._results import write_json, write_table
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
@@ -63,33 +61,6 @@ def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs:
         _draw_noise(folder, info["layers"])
         _draw_ranges(folder, mg, inputs)
     write_json(folder / "report.json", entry)
-
-
-def write_table(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
-    """Write rows as CSV; a row may lack columns."""
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    with result_file(path) as made, made.open("w", newline="") as file:
-        table = csv.DictWriter(file, columns)
-        table.writeheader()
-        table.writerows(rows)
-    return path
-
-
-def write_json(path: Path, content: object) -> Path:
-    """Write JSON; numbers that it does not have become text."""
-    with result_file(path) as made:
-        made.write_text(json.dumps(_finite(content), indent=2) + "\n")
-    return path
-
-
-def _finite(content: object) -> object:
-    if isinstance(content, float) and not math.isfinite(content):
-        return str(content)
-    if isinstance(content, Mapping):
-        return {str(key): _finite(value) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [_finite(value) for value in content]
-    return content
 
 
 def _flat(layer: Table) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,13 +14,12 @@ from typing import Any
 
 from mase_hw._drawing import curves, save_figure
 from mase_hw._kinds import Table
-from mase_hw._results import result_folder
+from mase_hw._results import result_folder, write_json, write_table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.pipelines._steps import Progress
 from mase_hw.pipelines.compression import CompressionPipeline
-from mase_hw.pipelines.report import write_json, write_table
 from mase_hw.registry import nearest
 from mase_hw.search.values import Tie, parse_item
 
@@ -30,7 +30,7 @@ UNTRAINED = "_quantized"
 
 @dataclass(frozen=True)
 class SweepResult:
-    """What a sweep found.
+    """Results of a sweep.
 
     Attributes:
         rows: one table row a point: the keys' values, what the last step measured on validation
@@ -79,7 +79,9 @@ def sweep(
         rows = []
         for number, (point, pipeline) in enumerate(zip(points, pipelines, strict=True)):
             name = "_".join(f"{key.rpartition('.')[2]}-{value}" for key, value in point.items())
-            rows.append({**point, **_measure(pipeline, mg, split, folder / _safe(name))})
+            rows.append(
+                {**point, **_measure(pipeline, mg, split, folder / re.sub(r"[^\w.-]", "-", name))}
+            )
             if progress:
                 progress(number + 1, len(points))
         write_table(folder / "sweep.csv", rows)
@@ -108,7 +110,6 @@ def _measure(
 
 
 def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[str, str]]:
-    """Return the values of each key, and the keys that have the values of others."""
     table = config.get(GRID)
     if not isinstance(table, Mapping) or not table:
         raise ConfigError("sweep: the table `sweep` is missing or empty; give lists by key")
@@ -128,11 +129,10 @@ def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[s
 
 
 def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
-    """Return the configuration at a point of the grid."""
-    found = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
+    point_config = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
-        _set(found, key, value)
-    return found
+        _set(point_config, key, value)
+    return point_config
 
 
 def _set(config: Any, key: str, value: Any) -> None:
@@ -154,10 +154,6 @@ def _known(place: object) -> str:
     if isinstance(place, list):
         return f"a list of {len(place)}"
     return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
-
-
-def _safe(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in name)
 
 
 def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Table], name: str) -> None:

@@ -1,4 +1,4 @@
-"""The number formats that keep a model for the least hardware, found by measurement."""
+"""The number formats that keep a model for the least hardware, measured on samples."""
 
 from mase_hw.precision.evaluation import Row
 from mase_hw.precision.fit import fit_formats

@@ -98,22 +98,22 @@ class Scorer:
         """How many samples there are."""
         return len(self._labels)
 
-    def of(self, mg: MaseGraph, known: Scored | None = None) -> Scored:
+    def of(self, mg: MaseGraph, scored: Scored | None = None) -> Scored:
         """Return the accuracy of a graph on as many samples as the bound needs.
 
         Args:
             mg: the graph.
-            known: what this gave before, to go on with to the last sample.
+            scored: what this gave before, to go on with to the last sample.
         """
-        right = torch.zeros(0, dtype=torch.float64) if known is None else known.right
-        done = 0 if known is None else known.parts
+        right = torch.zeros(0, dtype=torch.float64) if scored is None else scored.right
+        done = 0 if scored is None else scored.parts
         lost = self._right[: len(right)] - right
         for classes in self._classes(mg, done):
             done += 1
             part = slice(len(right), len(right) + len(classes))
             right = torch.cat([right, (classes == self._labels[part]).double()])
             lost = self._right[: len(right)] - right
-            if known is None and self._is_decided(lost):
+            if scored is None and self._is_decided(lost):
                 break
         # Shares of counts: 2 of 100 samples are 2 points, as whoever asks for 2 says.
         drop = round(PERCENT * float(lost.sum()) / max(len(lost), 1), DIGITS)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
 
 from torch.fx import Node
 
-from mase_hw._config_file import WEIGHTS_KEY
 from mase_hw.formats import DEFAULT_FORMAT, formats
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.passes.formats.quantize import LEAST_ERROR
-from mase_hw.precision.cost import Lanes
 from mase_hw.precision.operands import Operand, Option, entries_for, operator_of
 
 # Widths of the uniform points of a front, and that of nodes that have no hardware for a format.
@@ -30,7 +25,7 @@ def configuration(
 ) -> dict[str, object]:
     """Return the configuration, by name of the node, of an option of every operand.
 
-    What is fitted to observed values is given; what follows from a constant itself stays open.
+    Fields fitted to observed values are explicit; those that a constant decides stay open.
 
     Args:
         mg: the graph.
@@ -41,38 +36,36 @@ def configuration(
     chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
     for operand, number in zip(operands, options, strict=True):
         chosen[operand.node][operand.word] = operand.options[number]
-    found: dict[str, object] = {"by": ["name"]}
+    config: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
         entry: dict[str, object] = {"name": _family(chosen.get(node, {}))}
         constants = mg.call(node).constants
         for word, option in chosen.get(node, {}).items():
-            given = option.number_format
-            if given.name != entry["name"]:
-                entry[f"{word}_name"] = given.name
-            if word in constants and "frac_width" in given.fitted:
+            number_format = option.number_format
+            if number_format.name != entry["name"]:
+                entry[f"{word}_name"] = number_format.name
+            if word in constants and "frac_width" in number_format.fitted:
                 entry[f"{word}_{LEAST_ERROR}"] = True
             entry |= {
                 f"{word}_{key}": value
-                for key, value in _given(option, opened or word in constants).items()
+                for key, value in _explicit(option, opened or word in constants).items()
             }
-        found[node.name] = {"config": entry}
-    return found
+        config[node.name] = {"config": entry}
+    return config
 
 
-def _given(option: Option, opened: bool) -> dict[str, object]:
-    """Return the fields that a configuration has to say."""
-    made = option.number_format
+def _explicit(option: Option, opened: bool) -> dict[str, object]:
+    number_format = option.number_format
     asked = {key: value for key, value in option.fields.items() if key != "name"}
-    usual = {item.name: item.default for item in fields(made)}
-    found = {key: value for key, value in made.to_dict().items() if key in usual}
+    usual = {item.name: item.default for item in fields(number_format)}
+    values = {key: value for key, value in number_format.to_dict().items() if key in usual}
     if opened:
-        found = {key: value for key, value in found.items() if key not in made.fitted}
-    kept = asked.keys() | (() if opened else made.fitted)
-    return {key: value for key, value in found.items() if key in kept or value != usual[key]}
+        values = {key: value for key, value in values.items() if key not in number_format.fitted}
+    kept = asked.keys() | (() if opened else number_format.fitted)
+    return {key: value for key, value in values.items() if key in kept or value != usual[key]}
 
 
 def _family(chosen: Mapping[str, Option]) -> str:
-    """Return the format that most operands of a node have."""
     names = [option.number_format.name for option in chosen.values()]
     return max(dict.fromkeys(names), key=names.count, default=DEFAULT_FORMAT)
 
@@ -85,11 +78,11 @@ def uniform(mg: MaseGraph, wanted: Mapping[str, object]) -> dict[str, object]:
         wanted: fields of the format, `name` among them.
     """
     wide = _entry({"name": DEFAULT_FORMAT, "width": WIDE})
-    found: dict[str, object] = {"by": ["name"]}
+    config: dict[str, object] = {"by": ["name"]}
     for node in entries_for(mg):
         has = wanted["name"] in operator_of(node).formats
-        found[node.name] = {"config": _entry(wanted) if has else wide}
-    return found
+        config[node.name] = {"config": _entry(wanted) if has else wide}
+    return config
 
 
 def _entry(wanted: Mapping[str, object]) -> dict[str, object]:
@@ -111,45 +104,7 @@ def uniform_points(tried: Sequence[str]) -> Iterator[tuple[str, Mapping[str, obj
     for name, cls in formats().items():
         if name == DEFAULT_FORMAT or name not in tried:
             continue
-        for given in cls.choices(BLOCK_ROW):
-            if given.get("width", NARROW) == NARROW:
-                label = f"{name} {given['width']}" if "width" in given else name
-                yield label, {"name": name, **given}
-
-
-def to_toml(
-    config: Mapping[str, Any], parallelism: Lanes, head: Sequence[str], weights: str | None = None
-) -> str:
-    """Return a configuration as the text of a file that `--config` takes.
-
-    Args:
-        config: by name of the node.
-        parallelism: written where it is a table of its own.
-        head: lines of comment.
-        weights: the file beside it without whose weights the formats keep less.
-    """
-    lines = [f"# {line}".rstrip() for line in head]
-    lines += [] if weights is None else [f"{WEIGHTS_KEY} = {json.dumps(weights)}", ""]
-    lines.append("[quantize]")
-    lines.append(f"by = {json.dumps(config['by'])}")
-    for name, item in config.items():
-        if name == "by":
-            continue
-        lines += ["", f"[quantize.{json.dumps(name)}.config]"]
-        lines += [f"{key} = {_text(value)}" for key, value in item["config"].items()]
-    if isinstance(parallelism, Mapping):
-        whole = {key: value for key, value in parallelism.items() if not isinstance(value, Mapping)}
-        lines += ["", "[parallelism]", *(f"{key} = {_text(v)}" for key, v in whole.items())]
-        for name, entry in parallelism.items():
-            if isinstance(entry, Mapping) and entry:
-                lines += ["", f"[parallelism.{json.dumps(name)}]"]
-                lines += [f"{key} = {_text(value)}" for key, value in entry.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _text(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return "[" + ", ".join(_text(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else "inf"
-    return json.dumps(value)
+        for choice in cls.choices(BLOCK_ROW):
+            if choice.get("width", NARROW) == NARROW:
+                label = f"{name} {choice['width']}" if "width" in choice else name
+                yield label, {"name": name, **choice}

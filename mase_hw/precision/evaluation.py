@@ -1,4 +1,4 @@
-"""What a configuration keeps of a model, and what its hardware takes."""
+"""Agreement, accuracy and cost of configurations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from torch import Tensor
 
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.hardware.estimate import Estimate
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.accuracy import DIGITS, PERCENT, SURE, Scored, Scorer
-from mase_hw.precision.cost import Cost, Lanes, cost_of, costs_of, with_lanes
+from mase_hw.precision.cost import Lanes, cost_of, costs_of, with_lanes
 from mase_hw.precision.interval import Interval
 from mase_hw.precision.judging import Judge
 from mase_hw.precision.operands import is_real_result
@@ -49,11 +50,11 @@ class Result:
     """One configuration, run.
 
     Attributes:
-        name: what it is called in a figure.
+        name: in a figure.
         config: the configuration.
         outputs: agreement by name of the output.
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
-            no reals; None where neither is known.
+            no reals; None without either.
         accuracy: of the quantised graph; None without labels.
         intervals: 95 % intervals of agreement by name of the output, see `Judged`.
         noise: likewise.
@@ -72,13 +73,13 @@ class Result:
     outputs: Mapping[str, Closeness]
     drop: float | None
     accuracy: float | None
-    cost: Cost
+    cost: Estimate
     graph: MaseGraph
     opened: Mapping[str, object]
     steps: Sequence[str] = ()
     rows: Sequence[Row] = ()
     scored: Scored | None = None
-    costs: Mapping[str, Cost] = field(default_factory=dict)
+    costs: Mapping[str, Estimate] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
     compared: Result | None = None
     noise: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
@@ -86,12 +87,12 @@ class Result:
     @property
     def sqnr_db(self) -> float:
         """The least signal over error of the real outputs; infinite where none is real."""
-        known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
-        return min(known, default=math.inf)
+        ratios = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
+        return min(ratios, default=math.inf)
 
     @property
     def assured_drop(self) -> float:
-        """The drop, and `SURE` standard errors more; infinite where it is not known."""
+        """The drop, and `SURE` standard errors more; infinite without one."""
         if self.drop is None:
             return math.inf
         return self.drop + (0.0 if self.scored is None else SURE * self.scored.drop_error)
@@ -117,17 +118,17 @@ class Result:
             "accuracy": self.accuracy,
             "examples": 0 if self.scored is None else len(self.scored.right),
             **self._intervals(),
-            **self.cost.to_dict(),
+            "lut": round(self.cost.lut),
+            **{name: getattr(self.cost, name) for name in ("dsp", "bram", "memory_bits")},
         }
 
     def _intervals(self) -> dict[str, object]:
-        """Return 95 % intervals as values of JSON."""
         ends = {name: list(interval) for name, interval in self.intervals.items()}
-        found: dict[str, object] = {"intervals": ends}
+        intervals: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
-            found["accuracy_interval"] = list(self.scored.interval)
-            found["drop_interval"] = list(self.scored.drop_interval)
-        return found
+            intervals["accuracy_interval"] = list(self.scored.interval)
+            intervals["drop_interval"] = list(self.scored.drop_interval)
+        return intervals
 
 
 class Evaluator:
@@ -159,15 +160,15 @@ class Evaluator:
 
     def with_steps(self, steps: Sequence[str]) -> Evaluator:
         """Return one that prepares graphs in their formats."""
-        found = copy(self)
-        found._steps = tuple(steps)
-        return found
+        evaluator = copy(self)
+        evaluator._steps = tuple(steps)
+        return evaluator
 
     def at(self, lanes: Lanes) -> Evaluator:
         """Return one for hardware of another parallelism."""
-        found = copy(self)
-        found._parallelism = lanes
-        return found
+        evaluator = copy(self)
+        evaluator._parallelism = lanes
+        return evaluator
 
     def quantized(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration."""
@@ -184,10 +185,10 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Return what a configuration gives.
+        """Evaluate a configuration.
 
         Args:
-            name: what it is called in a figure.
+            name: of the result.
             config: the configuration.
             opened: the same without what follows from observed values.
 
@@ -200,7 +201,7 @@ class Evaluator:
             formats = STEPS[step](formats)
         config, mg = formats.config, formats.graph
         costs = costs_of(with_lanes(mg, self._parallelism))
-        cost = reduce(add, costs.values(), Cost())
+        cost = reduce(add, costs.values(), Estimate())
         return measured(
             Result(name, config, {}, None, None, cost, mg, opened, self._steps, costs=costs),
             self._judge,
@@ -227,7 +228,6 @@ def whole(result: Result, scorer: Scorer | None) -> Result:
 
 
 def _scored(result: Result, scorer: Scorer | None) -> Result:
-    """Return a result with what is lost: of classes, once more of all, or of other elements."""
     if scorer is not None:
         scored = scorer.of(result.graph, result.scored)
         return replace(result, accuracy=scored.accuracy, drop=scored.drop, scored=scored)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from torch import Tensor, nn
+from torch import nn
 
 from mase_hw._stages import stage
 from mase_hw.data import Split
-from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.errors import ConfigError
+from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.hardware.explore import split_targets
+from mase_hw.graph.metadata import common
+from mase_hw.hardware.explore import Explorer, Targets, split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import batches_of
-from mase_hw.precision.cost import Lanes, Prices
+from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.hardware.memory import NODE_STYLE
+from mase_hw.precision.configuration import uniform
+from mase_hw.precision.cost import Lanes, Prices, cost_of, with_lanes
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.goal import Goal
@@ -25,8 +30,10 @@ from mase_hw.precision.outputs import check_goal
 from mase_hw.precision.prepare import changed, prepared
 from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.samples import Part, Samples
-from mase_hw.precision.together import fit_together
 from mase_hw.precision.verdict import judged
+
+# Of the first lanes; and how often formats and lanes are chosen in turns.
+FIRST_WIDTH, TURNS = 8, 2
 
 
 def fit_formats(
@@ -68,7 +75,7 @@ def fit_formats(
             or `target_fps` and `clock`, has it chosen together with the formats.
         seed: of the random vectors by which errors are measured.
         prepare: whether ranges, codes, biases and scales of channels are fitted to data, too, where
-            formats that keep the goal take less then; the graph that is found has its own weights.
+            formats that keep the goal take less then; the fitted graph has its own weights.
         output: a folder, in which measured noise is kept, so that a run that was stopped goes on.
         progress: called with steps done and steps in all.
 
@@ -92,7 +99,7 @@ def fit_formats(
         fitting = Fitting(mg, goal, samples, formats, lanes, seed, output, advance, prices)
         return fitting, fitting.fitted()
 
-    def found(lanes: Lanes) -> Fitted:
+    def fitted_for(lanes: Lanes) -> Fitted:
         if not prepare:
             return plain(base, lanes)[1]
         first = prepared(*plain(base, lanes))
@@ -101,18 +108,17 @@ def fit_formats(
     def chosen() -> Fitted:
         asked, targets = split_targets(parallelism)
         if targets is None:
-            return found(asked)
-        both = fit_together(base, asked, targets, lambda lanes: plain(base, lanes))
+            return fitted_for(asked)
+        both = _together(base, asked, targets, lambda lanes: plain(base, lanes))
         if not prepare:
             return both
-        again = found(both.parallelism)
+        again = fitted_for(both.parallelism)
         return min(both, again, key=lambda item: item.result.cost.order)
 
     return judged(base, chosen(), samples.compared_on, judged_on)
 
 
 def _traced(module: nn.Module, example_inputs: object, data: object) -> MaseGraph:
-    """Return the graph of a module."""
     if example_inputs is None and data is not None:
         batches = [data.train_inputs] if isinstance(data, Split) else batches_of(data)
         example_inputs = next(iter(batches), None)
@@ -130,20 +136,17 @@ def _samples(
         DataError: where a goal asks for labels that are not there.
     """
     samples, last = parts
-    known = [part.labels for part in (samples.compared_on, last) if part is not None]
-    check_goal(mg, goal, next((item for item in known if item is not None), None))
-    if goal.max_drop is not None or all(item is None or _are_classes(item) for item in known):
+    labels = [part.labels for part in (samples.compared_on, last) if part is not None]
+    check_goal(mg, goal, next((item for item in labels if item is not None), None))
+    if goal.max_drop is not None or all(
+        item is None or (item.dim() == 1 and not item.is_floating_point()) for item in labels
+    ):
         return parts
     bare = replace(samples, compared_on=replace(samples.compared_on, labels=None))
     return bare, None if last is None else replace(last, labels=None)
 
 
-def _are_classes(labels: Tensor) -> bool:
-    return labels.dim() == 1 and not labels.is_floating_point()
-
-
 def _growing(progress: Progress | None) -> Progress | None:
-    """Return a progress that never goes back, as where a choice begins anew."""
     if progress is None:
         return None
     most = 0
@@ -154,3 +157,67 @@ def _growing(progress: Progress | None) -> Progress | None:
         progress(most, total)
 
     return advance
+
+
+def _together(
+    mg: MaseGraph,
+    fixed: Mapping[str, object],
+    targets: Targets,
+    fit: Callable[[Lanes], tuple[Fitting, Fitted]],
+) -> Fitted:
+    """Choose formats and parallelism in turns until neither changes, then in one problem.
+
+    Raises:
+        ConfigError: for a target of resources, which the formats have, too.
+        ParallelismError: for a rate that no design has.
+    """
+    if targets.budgets:
+        raise ConfigError(
+            "max_lut, max_dsp and max_bram of a parallelism do not go with formats that are to be "
+            "chosen; give max_lut and max_bram to fit_formats"
+        )
+    first = quantize_transform_pass(mg, uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH}))
+    explorer = Explorer.of(lowered(first[0]), fixed)
+    own = _own(first[0])
+    lanes = _lanes(explorer, targets, own)
+    best: tuple[Fitting, Fitted] | None = None
+    for _ in range(TURNS):
+        fitting, fitted = fit(lanes)
+        lanes = _lanes(Explorer.of(lowered(fitted.graph), fixed), targets, own)
+        # The same formats in the parallelism that suits them best.
+        cost = cost_of(with_lanes(fitted.graph, lanes))
+        if cost.weighed < fitted.result.cost.weighed:
+            fitted = replace(fitted, result=replace(fitted.result, cost=cost), parallelism=lanes)
+        if best is not None and fitted.result.cost.weighed >= best[1].result.cost.weighed:
+            break
+        best = fitting, fitted
+        if lanes == fitted.parallelism:
+            break
+    assert best is not None
+    fitting, fitted = best
+    if targets.cycles is None:
+        return fitted
+    return fitting.together(fitted, explorer, targets.cycles, own) or fitted
+
+
+def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, object]:
+    """Return the parallelism of least resources for a rate, of nodes that are no casts.
+
+    The style of memories is left to the cheaper one, as where formats are priced.
+    """
+    return {
+        name: {key: value for key, value in entry.items() if key != NODE_STYLE}
+        if isinstance(entry, Mapping)
+        else entry
+        for name, entry in explorer.best(targets).table.items()
+        if name == "default" or name in own
+    }
+
+
+def _own(mg: MaseGraph) -> set[str]:
+    return {
+        node.name
+        for node in mg.nodes
+        if node.op != "call_function"
+        or (common(node).operator is not None and mg.call(node).operator.role is None)
+    }

@@ -1,4 +1,4 @@
-"""What a choice of formats gives."""
+"""Result of a choice of formats."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Tried:
     """A preparation that was tried.
 
     Attributes:
-        name: what it is called.
+        name: of the preparation.
         gain_db: signal over error that it gains at the same formats.
-        kept: whether the formats that were found need it.
+        kept: whether the chosen formats need it.
     """
 
     name: str
@@ -29,14 +29,12 @@ class Tried:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The formats that were found.
+    """Chosen formats.
 
     Attributes:
         name: of the model.
         goal: what was asked.
         result: the configuration, its cost, and what it keeps on samples to judge on.
-        predicted_db: agreement as errors of its options say, measured where it was chosen, without
-            correction; None where outputs are no reals, and of graphs with fitted ranges or codes.
         front: other configurations that were run: on the way, and uniform ones; likewise.
         float_accuracy: of the float model; None without labels.
         examples: that were judged on.
@@ -51,7 +49,6 @@ class Fitted:
     name: str
     goal: Goal
     result: Result
-    predicted_db: float | None
     front: Sequence[Result]
     float_accuracy: float | None = None
     examples: int = 0
@@ -88,19 +85,5 @@ class Fitted:
         return self.result.graph
 
     def keeps(self, result: Result) -> bool:
-        """Return whether a result of the front is what was asked for."""
-        return keeps(self.goal, result.compared or result)
-
-
-def keeps(goal: Goal, result: Result) -> bool:
-    """Return whether a result is what was asked for."""
-    if goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
-        return False
-    lost = goal.max_drop is not None and result.assured_drop > goal.max_drop
-    return not lost and not beyond(goal, result)
-
-
-def beyond(goal: Goal, result: Result) -> dict[str, float]:
-    """Return by how much a result is beyond the budgets, by name of the resource."""
-    taken = {name: getattr(result.cost, name) for name in goal.budgets}
-    return {name: taken[name] - most for name, most in goal.budgets.items() if taken[name] > most}
+        """Return true for a result of the front that keeps the goal."""
+        return self.goal.holds(result.compared or result)

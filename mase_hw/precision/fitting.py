@@ -1,4 +1,4 @@
-"""One choice of formats for a graph: measured, made, compared on other samples and repaired."""
+"""One choice of formats for a graph: measured, solved, compared on other samples and repaired."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedEr
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
+from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision.choice import Chooser, Chosen
 from mase_hw.precision.configuration import configuration, uniform, uniform_points
-from mase_hw.precision.cost import Cost, CostTable, Lanes, Prices, with_lanes
+from mase_hw.precision.cost import CostTable, Lanes, Prices, with_lanes
 from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted, beyond, keeps
+from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.goal import Goal
 from mase_hw.precision.joint import choose_together
-from mase_hw.precision.noise import TINY, NoiseMeter, Progress, parts
-from mase_hw.precision.noise_file import EXAMPLES, measured_noise
+from mase_hw.precision.noise import NoiseTable, Progress
 from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, measured_noise_of
-from mase_hw.precision.propagation import by_confidence
 from mase_hw.precision.samples import Samples
 
 _LOG = logging.getLogger(__name__)
-# How often a choice is made anew where the target does not hold, or much is left of it.
+# How often a choice is repeated where the target does not hold, or much is left of it.
 ROUNDS = 6
 SLACK_DB = 0.5
-# Of the logarithm of a bound of noise: how near it is found, and how far beyond the one without
+# Of the logarithm of a bound of noise: its resolution, and how far beyond the one without
 # preparation it may lie with that.
 NEAR, FURTHER = 0.07, math.log(10.0)
 # How often formats and lanes are chosen together, and by how much more tightly each time.
@@ -55,7 +54,7 @@ PARTS, PART = 3, 100
 
 
 class Fitting:
-    """One choice: measured, made, checked and repaired.
+    """One choice: measured, solved, checked and repaired.
 
     Args:
         mg: a canonical graph with observed ranges.
@@ -66,7 +65,7 @@ class Fitting:
         seed: of the measurement.
         output: a folder for what was measured.
         progress: told of steps.
-        prices: what nodes take, known from graphs that are alike; more are added.
+        prices: costs of nodes of similar graphs; more are added.
     """
 
     def __init__(
@@ -94,32 +93,25 @@ class Fitting:
         self._front: list[Result] = []
 
     def fitted(self) -> Fitted:
-        """Return what is found."""
+        """Choose formats, beside uniform ones."""
         stage("noise of formats")
-        table = measured_noise(
-            self._mg,
-            self._operands,
-            self._measure,
-            self._samples,
-            self._seed,
-            self._output,
-            lambda done, total: self._advance(done, total, 0),
-        )
+        table = NoiseTable(self._mg, self._operands, self._measure, self._seed)
+        table.add_all(self._samples, self._output, partial(self._advance, 0))
         stage("cost of formats")
         costs = CostTable(self._reference(), self._prices)
         self._chooser = Chooser(self._operands, table.relative(), costs)
-        found = self._chosen()
+        chosen = self._chosen()
         stage("uniform formats")
         self._uniform()
         if self._goal.bounds_loss:
-            cheaper = [item for item in self._front if self._keeps(item)]
-            best = min([found.result, *cheaper], key=lambda item: item.cost.order)
-            if best is not found.result:
-                self._front.append(found.result)
+            cheaper = [item for item in self._front if self._goal.holds(item)]
+            best = min([chosen.result, *cheaper], key=lambda item: item.cost.order)
+            if best is not chosen.result:
+                self._front.append(chosen.result)
                 best = replace(best, rows=self._rows(best))
-                found = replace(found, result=best, predicted_db=None)
-        front = [*found.front, *self._front]
-        return replace(found, front=[item for item in front if item is not found.result])
+                chosen = replace(chosen, result=best)
+        front = [*chosen.front, *self._front]
+        return replace(chosen, front=[item for item in front if item is not chosen.result])
 
     @property
     def compares_few(self) -> bool:
@@ -131,28 +123,28 @@ class Fitting:
         return self._evaluator.with_steps(steps).run(result.name, result.config, result.opened)
 
     def together(
-        self, found: Fitted, explorer: Explorer, interval: int, own: Collection[str]
+        self, chosen: Fitted, explorer: Explorer, interval: int, own: Collection[str]
     ) -> Fitted | None:
         """Return formats and lanes that are chosen in one problem; None where they are no better.
 
         Args:
-            found: what this choice gave, with a table of parallelism.
+            chosen: what this choice gave, with a table of parallelism.
             explorer: lanes by node.
             interval: cycles of an inference, at most.
             own: names of the nodes that a table of parallelism may have.
         """
-        assert isinstance(found.parallelism, Mapping)
+        assert isinstance(chosen.parallelism, Mapping)
         wanted = self._goal.min_sqnr
-        left = 0.0 if wanted is None else found.result.assured_db - wanted
-        begin, bound = (self._best, found.parallelism), self._best.noise
+        left = 0.0 if wanted is None else chosen.result.assured_db - wanted
+        begin, bound = (self._best, chosen.parallelism), self._best.noise
         for _ in range(TOGETHER):
             bound = bound * 10.0 ** (left / 10.0)
-            made = choose_together(
+            choice = choose_together(
                 self._chooser, explorer, interval, bound, self._goal.budgets, begin
             )
-            if made is None:
+            if choice is None:
                 return None
-            options, table = made
+            options, table = choice
             lanes = {key: value for key, value in table.items() if key == "default" or key in own}
             self._evaluator = self._evaluator.at(lanes)
             try:
@@ -160,17 +152,17 @@ class Fitting:
             except MaseError as error:
                 _LOG.debug("formats and lanes together are left out: %s", error)
                 return None
-            if result.cost.weighed >= found.result.cost.weighed:
+            if result.cost.weighed >= chosen.result.cost.weighed:
                 return None
-            if self._keeps(result):
-                front = [*found.front, found.result]
-                return replace(found, result=result, parallelism=lanes, front=front)
+            if self._goal.holds(result):
+                front = [*chosen.front, chosen.result]
+                return replace(chosen, result=result, parallelism=lanes, front=front)
             beyond = 0.0 if wanted is None else min(result.assured_db - wanted, 0.0)
             left = -SLACK_DB if wanted is None else beyond - TIGHTER_DB
         return None
 
     def again(self, steps: Sequence[str]) -> Fitted:
-        """Return what is found where each choice is prepared by steps."""
+        """Choose formats again, each choice prepared by steps."""
         self._evaluator = self._evaluator.with_steps(steps)
         self._tried = {}
         return self._chosen()
@@ -188,23 +180,11 @@ class Fitting:
             self._mg.name,
             self._goal,
             result,
-            self._predicted(chosen, result),
             [item for _, item in self._tried.values() if item.name != result.name],
             parallelism=self._parallelism,
         )
 
-    def _predicted(self, chosen: Chosen, result: Result) -> float | None:
-        """Return the agreement that errors of all operands together say, see `Fitted`."""
-        real = any(item.sqnr_db is not None for item in result.outputs.values())
-        if self._measure.weigh is by_confidence or result.steps or not real:
-            return None
-        meter = NoiseMeter(self._mg, self._operands, self._measure, self._seed)
-        batches = parts(self._mg, self._samples.spread(self._mg, EXAMPLES), EXAMPLES)
-        noise = meter.relative(batches, chosen.options)
-        return -10.0 * math.log10(max(float(noise.max()), TINY))
-
-    def _advance(self, done: int, total: int, part: int) -> None:
-        """Tell of progress; measuring, choosing and comparing are as long as each other."""
+    def _advance(self, part: int, done: int, total: int) -> None:
         if self._progress:
             self._progress(part * PART + round(PART * done / max(total, 1)), PARTS * PART)
 
@@ -214,21 +194,21 @@ class Fitting:
         Raises:
             UnsupportedError: where the model has no hardware.
         """
-        found: MaseError | None = None
+        refusal: MaseError | None = None
         for width in REFERENCE_WIDTHS:
             try:
                 config = uniform(self._mg, {"name": DEFAULT_FORMAT, "width": width})
                 return with_lanes(quantize_transform_pass(self._mg, config)[0], self._parallelism)
             except MaseError as error:
-                found = found or error
-        assert found is not None
-        raise found
+                refusal = refusal or error
+        assert refusal is not None
+        raise refusal
 
     def _run(self, chosen: Chosen, name: str = "") -> Result:
         if name or chosen.options not in self._tried:
-            given = self._mg, self._operands, chosen.options
+            arguments = self._mg, self._operands, chosen.options
             name = name or f"choice {len(self._tried) + 1}"
-            config, opened = configuration(*given), configuration(*given, opened=True)
+            config, opened = configuration(*arguments), configuration(*arguments, opened=True)
             result = self._evaluator.run(name, config, opened)
             result = replace(result, rows=self._rows(result, self._chooser.shares(chosen)))
             self._tried[chosen.options] = chosen, result
@@ -237,8 +217,8 @@ class Fitting:
     def _legal(self, choose: Callable[[], Chosen | None]) -> tuple[Chosen, Result] | None:
         """Return a choice that has hardware, with what it gives; None where none is left.
 
-        What formats of neighbours ask of a node is known of a whole graph alone: options of nodes
-        that it refuses are left out, with all that are as wide, and the choice is made anew.
+        Only a whole graph shows what formats of neighbours ask of a node: options of nodes
+        that it refuses are left out, with all that are as wide, and the choice is repeated.
         """
         while (chosen := choose()) is not None:
             try:
@@ -254,14 +234,14 @@ class Fitting:
     def _within_budgets(self) -> tuple[Chosen, Result]:
         """Return the best agreement within the budgets, of choices and of uniform formats.
 
-        What casts take is known of a whole graph alone: the share of the budgets that is left for
-        the rest is found by bisection.
+        Only a whole graph shows what casts take: the share of the budgets that is left for
+        the rest is bisected.
         """
         low, high, share = 0.0, 1.0, 1.0
         for number in range(ROUNDS):
             budgets = {name: share * most for name, most in self._goal.budgets.items()}
-            made = self._legal(partial(self._chooser.best, budgets))
-            beyond = {} if made is None else self._beyond(made[1])
+            choice = self._legal(partial(self._chooser.solved, None, budgets))
+            beyond = {} if choice is None else choice[1].cost.beyond(self._goal.budgets)
             low, high = (low, share) if beyond else (share, high)
             if low == high:
                 break
@@ -269,18 +249,15 @@ class Fitting:
             if beyond and not number:
                 asked = self._goal.budgets
                 share = min(asked[name] / (asked[name] + more) for name, more in beyond.items())
-            self._advance(number + 1, ROUNDS, 1)
+            self._advance(1, number + 1, ROUNDS)
         for chosen in reversed(self._chooser.uniform()):
             with suppress(MaseError):
-                if not self._beyond(self._run(chosen)):
+                if not self._run(chosen).cost.beyond(self._goal.budgets):
                     break
-        known = [item for item in self._tried.values() if not self._beyond(item[1])]
-        if not known:
+        within = [item for item in self._tried.values() if self._goal.holds(item[1])]
+        if not within:
             raise PrecisionError(self._too_little())
-        return max(known, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
-
-    def _beyond(self, result: Result) -> dict[str, float]:
-        return beyond(self._goal, result)
+        return max(within, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
 
     def _too_little(self) -> str:
         coarsest = self._run(self._chooser.coarsest()).cost
@@ -294,34 +271,29 @@ class Fitting:
         return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
 
     def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
-        """Return the cheapest choice whose noise on other samples is surely within the target."""
         factor = torch.ones(len(self._measure.targets), dtype=torch.float64)
         wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
             bound = target / factor
-            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
-            if made is None:
+            choice = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
+            if choice is None:
                 _LOG.debug("no choice of formats by operand is within the bound")
                 break
-            chosen, result = made
+            chosen, result = choice
             left = result.assured_db - wanted
             if 0 <= left <= SLACK_DB or (number >= ROUNDS // 2 and left >= 0):
                 break
             factor = self._corrected(chosen, result, number)
-            self._advance(number + 1, ROUNDS, 1)
+            self._advance(1, number + 1, ROUNDS)
         self._try_uniform()
         best = self._cheapest()
         if best is None:
             raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
         return best
 
-    def _keeps(self, result: Result) -> bool:
-        return keeps(self._goal, result)
-
     def _cheapest(self) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that was run and keeps the goal; None where none."""
-        known = (item for item in self._tried.values() if self._keeps(item[1]))
-        return min(known, key=lambda item: item[1].cost.weighed, default=None)
+        kept = (item for item in self._tried.values() if self._goal.holds(item[1]))
+        return min(kept, key=lambda item: item[1].cost.weighed, default=None)
 
     def _try_uniform(self) -> None:
         """Run one format for all, from the narrowest to one that keeps the goal.
@@ -338,20 +310,19 @@ class Fitting:
             if float(chosen.noise.max()) <= noise:
                 with suppress(MaseError):
                     config = configuration(self._mg, self._operands, chosen.options)
-                    if self._evaluator.takes(config) < cost and self._keeps(self._run(chosen)):
+                    if self._evaluator.takes(config) < cost and self._goal.holds(self._run(chosen)):
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
         """Return by target what measured noise is of predicted noise."""
-        found = []
+        factors = []
         for place, target in enumerate(self._measure.targets):
             noise = min(measured_noise_of(self._mg, target, result), 1e3)
-            found.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
+            factors.append(max(noise / max(float(chosen.noise[place]), 1e-300), 1e-6))
         # A little more each round, so that a target which is missed by little is met.
-        return torch.tensor(found, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
+        return torch.tensor(factors, dtype=torch.float64) * (1.0 + 0.02 * (number + 1))
 
     def _by_drop(self) -> tuple[Chosen, Result]:
-        """Return the coarsest choice, over bounds of noise, that loses no more than is asked."""
         assert self._goal.max_drop is not None
         finest, coarsest = self._chooser.finest(), self._chooser.coarsest()
         ends = (math.log(float(item.noise.sum()) + 1e-30) for item in (finest, coarsest))
@@ -360,10 +331,10 @@ class Fitting:
         for number in range(steps):
             middle = (low + high) / 2
             bound = torch.full((len(self._measure.targets),), math.exp(middle), dtype=torch.float64)
-            made = self._legal(partial(self._chooser.cheapest, bound, self._goal.budgets))
-            kept = made is None or self._keeps(made[1])
+            choice = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
+            kept = choice is None or self._goal.holds(choice[1])
             low, high = (middle, high) if kept else (low, middle)
-            self._advance(number + 1, steps, 1)
+            self._advance(1, number + 1, steps)
         self._kept = low
         self._try_uniform()
         best = self._confirmed() or self._confirmed(finest)
@@ -372,7 +343,7 @@ class Fitting:
         return best
 
     def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
-        """Return what takes the least of all that keeps the goal on all samples to compare on."""
+        """Return the cheapest result that keeps the goal on all samples to compare on."""
         for chosen in more:
             self._run(chosen)
         while (best := self._cheapest()) is not None:
@@ -384,7 +355,6 @@ class Fitting:
         return None
 
     def _out_of_reach(self, asked: str) -> str:
-        """Return how near the finest formats come, and what limits them."""
         if self._goal.budgets:
             return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
         finest = self._chooser.finest()
@@ -403,11 +373,10 @@ class Fitting:
         )
 
     def _uniform(self) -> None:
-        """Run uniform formats, for comparison; those without hardware are left out."""
         tried = {option.number_format.name for item in self._operands for option in item.options}
         points = list(uniform_points(sorted(tried)))
         for number, (label, fields) in enumerate(points):
-            self._advance(number, len(points), 2)
+            self._advance(2, number, len(points))
             try:
                 config = uniform(self._mg, fields)
                 self._front.append(self._evaluator.run(f"uniform {label}", config))
@@ -415,7 +384,6 @@ class Fitting:
                 _LOG.debug("uniform %s is left out of the front: %s", label, error)
 
     def _rows(self, result: Result, shares: Sequence[float] | None = None) -> list[Row]:
-        """Return the operands of a result, with their shares of the error where they are known."""
         total = max(result.cost.weighed, 1e-9)
         rows, seen = [], set[str]()
         for place, operand in enumerate(self._operands):
@@ -423,7 +391,7 @@ class Fitting:
             call = result.graph.call(result.graph.node(name))
             number_format = {**call.operands, **call.results}[operand.name].format
             assert number_format is not None
-            cost = None if name in seen else result.costs.get(name, Cost()).weighed / total
+            cost = None if name in seen else result.costs.get(name, Estimate()).weighed / total
             seen.add(name)
             share = None if shares is None else shares[place]
             bits = number_format.bits_per_element

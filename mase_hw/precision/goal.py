@@ -1,4 +1,4 @@
-"""What is asked of the formats of a model."""
+"""Bounds of loss and resources for the formats of a model."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from mase_hw.errors import ConfigError
+from mase_hw.precision.evaluation import Result
 
 ASKED = ("min_sqnr", "max_drop", "max_lut", "max_bram")
 
@@ -31,14 +32,14 @@ class Goal:
     max_bram: float | None = None
 
     def __post_init__(self) -> None:
-        given = {name: getattr(self, name) for name in ASKED}
-        given = {name: value for name, value in given.items() if value is not None}
-        if not given:
+        bounds = {name: getattr(self, name) for name in ASKED}
+        bounds = {name: value for name, value in bounds.items() if value is not None}
+        if not bounds:
             raise ConfigError(
                 "nothing is asked of the formats; give min_sqnr (decibels) or max_drop (points of "
                 "accuracy) for the least hardware, or max_lut or max_bram for the best agreement"
             )
-        for name, value in given.items():
+        for name, value in bounds.items():
             least = -math.inf if name == "min_sqnr" else 0.0
             number = isinstance(value, int | float) and not isinstance(value, bool)
             if not (number and least <= value < math.inf):
@@ -50,15 +51,21 @@ class Goal:
     @property
     def budgets(self) -> dict[str, float]:
         """The most of each resource, by its name."""
-        found = {"lut": self.max_lut, "bram": self.max_bram}
-        return {name: most for name, most in found.items() if most is not None}
+        budgets = {"lut": self.max_lut, "bram": self.max_bram}
+        return {name: most for name, most in budgets.items() if most is not None}
 
     @property
     def bounds_loss(self) -> bool:
         """Whether it says how much may be lost."""
         return self.min_sqnr is not None or self.max_drop is not None
 
+    def holds(self, result: Result) -> bool:
+        """Return true for a result within all bounds, as far as its samples tell."""
+        lost = self.max_drop is not None and result.assured_drop > self.max_drop
+        noisy = self.min_sqnr is not None and result.assured_db < self.min_sqnr
+        return not (lost or noisy or result.cost.beyond(self.budgets))
+
     def __str__(self) -> str:
         """Return `min_sqnr 30`, for messages."""
-        given = {name: getattr(self, name) for name in ASKED}
-        return ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+        bounds = {name: getattr(self, name) for name in ASKED}
+        return ", ".join(f"{name} {value:g}" for name, value in bounds.items() if value is not None)

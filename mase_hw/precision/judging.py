@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +19,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.formats.agreement import examples_in
 from mase_hw.precision.interval import Interval, of_share
-from mase_hw.precision.samples import Batches, take
+from mase_hw.precision.samples import Batches, chunks
 
 # Examples that are run at a time.
 CHUNK = 128
@@ -32,7 +32,7 @@ TAIL = 0.025
 
 @dataclass(frozen=True)
 class Judged:
-    """What a graph in formats keeps.
+    """Agreement of a graph in formats.
 
     Attributes:
         outputs: agreement by name of the output.
@@ -55,7 +55,7 @@ class Judge:
     """
 
     def __init__(self, mg: MaseGraph, batches: Batches) -> None:
-        self._parts = list(_chunks(mg, batches))
+        self._parts = list(chunks(mg, batches, CHUNK))
         self.examples = sum(examples_in(mg, inputs) for inputs in self._parts)
         mg.eval()
         self._judgements = judgements(mg)
@@ -67,7 +67,7 @@ class Judge:
         self._groups = torch.split(order % GROUPS, counts)
 
     def of(self, mg: MaseGraph) -> Judged:
-        """Return what a graph keeps.
+        """Return the agreement of a graph.
 
         Raises:
             UnsupportedError: where no output is computed.
@@ -85,9 +85,9 @@ class Judge:
             raise UnsupportedError(f"{mg.name} has no output that a format changes")
         outputs = {name: item.closeness() for name, item in sums.items()}
         intervals = {
-            name: found
+            name: interval
             for name, item in outputs.items()
-            if (found := _interval(item, groups[name], self.examples)) is not None
+            if (interval := _interval(item, groups[name], self.examples)) is not None
         }
         return Judged(outputs, intervals, {name: item.noise() for name, item in groups.items()})
 
@@ -170,22 +170,8 @@ def _interval(item: Closeness, groups: _Groups, examples: int) -> Interval | Non
     return item.sqnr_db - spread[0], item.sqnr_db + spread[1]
 
 
-def _chunks(mg: MaseGraph, batches: Batches) -> Iterator[list[Tensor]]:
-    """Yield inputs with the batch first, `CHUNK` examples at a time."""
-    for inputs in batches:
-        inside = mg.batch_dims.inside(inputs)
-        count = examples_in(mg, inside)
-        if not mg.batched or mg.keeps_state or count <= CHUNK:
-            yield inside
-            continue
-        for start in range(0, count, CHUNK):
-            part = take(mg, inputs, slice(start, start + CHUNK))
-            yield mg.batch_dims.inside(part)
-
-
 @torch.no_grad()
 def _outputs(mg: MaseGraph, run: GraphRun, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Return the computed outputs by name."""
     named = zip(mg.returned(), tree_leaves(run(inputs)), strict=True)
     return {
         name: value

@@ -62,18 +62,9 @@ class Operand:
     word: str
     options: tuple[Option, ...]
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether it is the same for all inferences."""
-        return self.word != RESULT and self.name not in dict(stream_operands(self.node))
-
-    def keys(self, option: Option) -> dict[str, object]:
-        """Return what the entry of the node says for an option."""
-        return {f"{self.word}_{key}": value for key, value in option.fields.items()}
-
 
 def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[Operand]:
-    """Return what is to be chosen, in the order of the graph.
+    """Return the tensors whose format is chosen, in the order of the graph.
 
     Whole numbers, what operators choose themselves, and nodes that keep a format are not.
 
@@ -87,14 +78,14 @@ def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[
     tried = _families(families)
     whole = whole_formats(mg, loss_nodes(mg))
     leaving = _leaving(mg)
-    found: list[Operand] = []
+    operands: list[Operand] = []
     for node in entries_for(mg):
         if node in whole:
             continue
-        found += _of_node(mg, node, tried)
+        operands += _of_node(mg, node, tried)
         if node in leaving and not shares_format(node):
-            found += _operand(mg, node, "data_out_0", RESULT, tried)
-    return found
+            operands += _operand(mg, node, "data_out_0", RESULT, tried)
+    return operands
 
 
 def entries_for(mg: MaseGraph) -> list[Node]:
@@ -103,25 +94,24 @@ def entries_for(mg: MaseGraph) -> list[Node]:
 
 
 def _families(names: Collection[str] | None) -> list[type[Format]]:
-    known = {
+    tried = {
         name: cls
         for name, cls in formats().items()
         if cls.choices(1) or cls.choices(1, 0) or cls.choices(16)
     }
-    unknown = sorted(set(names or ()) - known.keys())
+    unknown = sorted(set(names or ()) - tried.keys())
     if unknown:
-        raise ConfigError(f"formats: {unknown[0]!r} is not tried; allowed: {', '.join(known)}")
-    return [cls for name, cls in known.items() if names is None or name in names]
+        raise ConfigError(f"formats: {unknown[0]!r} is not tried; allowed: {', '.join(tried)}")
+    return [cls for name, cls in tried.items() if names is None or name in names]
 
 
 def _leaving(mg: MaseGraph) -> set[Node]:
-    """Return the nodes that choose the format of what leaves the graph."""
-    found = set()
+    leaving = set()
     for node in mg.outputs:
         while node.op == "call_function" and keeps_format(node) and stream_operands(node):
             node = stream_operands(node)[0][1]
-        found.add(node)
-    return found
+        leaving.add(node)
+    return leaving
 
 
 def _of_node(mg: MaseGraph, node: Node, tried: Sequence[type[Format]]) -> Iterator[Operand]:
@@ -137,9 +127,8 @@ def _of_node(mg: MaseGraph, node: Node, tried: Sequence[type[Format]]) -> Iterat
 def _operand(
     mg: MaseGraph, node: Node, name: str, word: str, tried: Sequence[type[Format]]
 ) -> Iterator[Operand]:
-    """Yield the operand, if it is of reals that a format is tried for."""
-    known = common(node)
-    spec = {**known.operands, **known.results}[name]
+    tensors = common(node)
+    spec = {**tensors.operands, **tensors.results}[name]
     if not is_real(spec.dtype):
         return
     call = mg.call(node)
@@ -152,14 +141,14 @@ def _operand(
         if cls.name not in call.operator.formats or family_of(cls) is None:
             continue
         for fields in cls.choices(row, axis):
-            given = {"name": cls.name, **fields}
-            entry = {"name": DEFAULT_FORMAT} | {f"{word}_{key}": v for key, v in given.items()}
+            keys = {"name": cls.name, **fields}
+            entry = {"name": DEFAULT_FORMAT} | {f"{word}_{key}": v for key, v in keys.items()}
             entry[f"{word}_{LEAST_ERROR}"] = name in call.constants
             try:
-                made = fitted_format(mg, node, name, words, entry)
+                number_format = fitted_format(mg, node, name, words, entry)
             except FormatError:
                 continue
-            options.append(Option(given, made))
+            options.append(Option(keys, number_format))
     if options:
         yield Operand(node, name, word, tuple(options))
 
@@ -176,6 +165,6 @@ def operator_of(node: Node) -> Operator:
 
 
 def is_real_result(node: Node) -> bool:
-    """Return whether a node computes real numbers."""
+    """Return true for a node that computes real numbers."""
     result = common(node).results.get("data_out_0")
     return result is not None and is_real(result.dtype)

@@ -46,7 +46,7 @@ def check_goal(mg: MaseGraph, goal: Goal, labels: Tensor | None) -> None:
 
 
 def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
-    """Return what the noise of options is measured of."""
+    """Return the outputs whose noise counts for a goal."""
     outputs, real = _computed(mg)
     if goal.max_drop is not None and len(real) == 1 == len(outputs):
         return Measure([Target(real[0], torch.ones(()))], by_confidence)
@@ -60,8 +60,8 @@ def measure_of(mg: MaseGraph, goal: Goal, samples: Samples) -> Measure:
     states: dict[str, Tensor] = {}
     for inputs in samples.spread(mg):
         run_with(mg, mg.batch_dims.inside(inputs), visit, states)
-    known = judgements(mg)
-    how = {node: known[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
+    by_name = judgements(mg)
+    how = {node: by_name[name] for name, node in zip(mg.output_names, mg.outputs, strict=True)}
     whole = Judgement(None)
     return Measure(
         [
@@ -119,20 +119,19 @@ def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
 
 
 def _computed(mg: MaseGraph) -> tuple[list[Node], list[Node]]:
-    """Return the outputs that are computed, and those of them that are real."""
     outputs = list(dict.fromkeys(node for node in mg.outputs if node.op == "call_function"))
     return outputs, [node for node in outputs if is_real_result(node)]
 
 
 def _behind(outputs: Sequence[Node]) -> list[Node]:
     """Return the nearest real results from which outputs are computed."""
-    found: dict[Node, None] = {}
+    results: dict[Node, None] = {}
     waiting = list(outputs)
     while waiting:
         node = waiting.pop()
         if node.op == "call_function":
             if is_real_result(node):
-                found[node] = None
+                results[node] = None
             else:
                 waiting += node.all_input_nodes
-    return list(found)
+    return list(results)

@@ -1,4 +1,4 @@
-"""What lets the same formats lose less: ranges, codes and biases fitted to samples.
+"""Ranges, codes and biases fitted to samples, so that the same formats lose less.
 
 `CHANGES` are tried on a graph before it has formats; the float model stays the same function.
 `STEPS` are tried on a graph in its formats, whose fields stay or are chosen anew, but not widths.
@@ -51,9 +51,8 @@ class Formats:
 
 
 def _ranges(observer: str, formats: Formats) -> Formats:
-    """Return formats whose ranges an observer chooses, which may clip outliers."""
-    given = {"config": formats.opened, "data": formats.data, "observer": observer}
-    config = calibrate_analysis_pass(formats.base, given)[1]["config"]
+    arguments = {"config": formats.opened, "data": formats.data, "observer": observer}
+    config = calibrate_analysis_pass(formats.base, arguments)[1]["config"]
     graph, _ = quantize_transform_pass(formats.base, config)
     return replace(formats, config=config, graph=graph)
 
@@ -83,8 +82,8 @@ OF_WEIGHTS: Mapping[str, Callable[[Formats], Formats]] = {
 STEPS = {**OF_RANGES, **OF_WEIGHTS}
 
 
-def _scaled(mg: MaseGraph, data: Batches, **given: object) -> MaseGraph | None:
-    mg, info = scale_channels_transform_pass(mg, {"data": data, **given})
+def _scaled(mg: MaseGraph, data: Batches, **arguments: object) -> MaseGraph | None:
+    mg, info = scale_channels_transform_pass(mg, {"data": data, **arguments})
     return mg if any(info["strengths"].values()) else None
 
 

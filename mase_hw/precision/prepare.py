@@ -1,4 +1,4 @@
-"""Preparation is tried at the formats that were found, and kept where cheaper ones do with it."""
+"""Preparation is tried at the chosen formats, and kept where cheaper ones do with it."""
 
 from __future__ import annotations
 
@@ -27,61 +27,54 @@ LEAST_DB = 0.5
 MORE, LESS = 1.01, 0.99
 
 
-def prepared(fitting: Fitting, found: Fitted) -> Fitted:
+def prepared(fitting: Fitting, fitted: Fitted) -> Fitted:
     """Return formats whose graphs are prepared, where those keep the goal for less.
 
     Args:
-        fitting: the choice, made once.
-        found: what it gave.
+        fitting: the choice.
+        fitted: its result.
     """
-    best, kept, tried = found.result, list[str](), list[Tried]()
+    best, kept, tried = fitted.result, list[str](), list[Tried]()
     few = fitting.compares_few
     for name in (item for item in STEPS if not (few and item in OF_RANGES)):
         stage(name)
         try:
-            result = fitting.prepared(found.result, [*kept, name])
+            result = fitting.prepared(fitted.result, [*kept, name])
         except MaseError as error:
             _LOG.debug("%s is left out: %s", name, error)
             continue
         gain = result.sqnr_db - best.sqnr_db
         tried.append(Tried(name, gain))
-        if gain >= LEAST_DB and result.cost.weighed <= MORE * found.result.cost.weighed:
+        if gain >= LEAST_DB and result.cost.weighed <= MORE * fitted.result.cost.weighed:
             kept.append(name)
             best = result
     if not kept:
-        return replace(found, tried=tried)
-    again = (
-        _again(fitting, kept)
-        if found.goal.bounds_loss
-        else replace(found, result=best, predicted_db=None)
-    )
-    if again is None or not _is_better(again, found):
-        return replace(found, tried=tried)
-    front = [*found.front, found.result]
+        return replace(fitted, tried=tried)
+    again = replace(fitted, result=best)
+    if fitted.goal.bounds_loss:
+        try:
+            again = fitting.again(kept)
+        except MaseError as error:
+            _LOG.debug("no formats keep the goal with %s: %s", ", ".join(kept), error)
+            return replace(fitted, tried=tried)
+    if not _is_better(again, fitted):
+        return replace(fitted, tried=tried)
+    front = [*fitted.front, fitted.result]
     tried = [replace(item, kept=item.name in again.result.steps) for item in tried]
     return replace(again, tried=tried, front=front)
 
 
-def _again(fitting: Fitting, steps: list[str]) -> Fitted | None:
-    try:
-        return fitting.again(steps)
-    except MaseError as error:
-        _LOG.debug("no formats are found with %s: %s", ", ".join(steps), error)
-        return None
-
-
-def _is_better(found: Fitted, other: Fitted) -> bool:
-    """Return whether formats take less for a goal, or keep more within a budget."""
-    if found.goal.bounds_loss:
-        return found.result.cost.weighed < LESS * other.result.cost.weighed
-    return found.result.sqnr_db > other.result.sqnr_db
+def _is_better(fitted: Fitted, other: Fitted) -> bool:
+    if fitted.goal.bounds_loss:
+        return fitted.result.cost.weighed < LESS * other.result.cost.weighed
+    return fitted.result.sqnr_db > other.result.sqnr_db
 
 
 def changed(
     base: MaseGraph,
     samples: Samples,
     lanes: Lanes,
-    found: Fitted,
+    fitted: Fitted,
     fit: Callable[[MaseGraph], Fitted],
 ) -> Fitted:
     """Return formats of a changed graph that computes the same, where they take less.
@@ -90,12 +83,12 @@ def changed(
         base: the canonical graph with observed ranges.
         samples: to change it on, and to compare on.
         lanes: the parallelism of the hardware.
-        found: formats of the base.
+        fitted: formats of the base.
         fit: returns the formats of another graph.
     """
     width = {"name": DEFAULT_FORMAT, "width": NARROW}
     plain = _run(base, samples, lanes, width)
-    best, tried = found, list[Tried]()
+    best, tried = fitted, list[Tried]()
     for name, mg in _changes(base, samples):
         stage(name)
         other = _run(mg, samples, lanes, width)
@@ -107,7 +100,7 @@ def changed(
         try:
             again = fit(mg)
         except MaseError as error:
-            _LOG.debug("no formats are found with %s: %s", name, error)
+            _LOG.debug("no formats are fitted with %s: %s", name, error)
             continue
         if _is_better(again, best):
             best = replace(again, changed=name, front=[*best.front, best.result])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,7 +44,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Measure:
-    """What errors are measured of.
+    """Outputs whose errors are measured.
 
     Attributes:
         targets: outputs whose errors count.
@@ -106,31 +106,7 @@ class Propagation:
             return self._directly(operand.node, changed)
         return torch.stack([_power(item) for item in self._errors(operand.node, changed)])
 
-    @torch.no_grad()
-    def together(self, rounded: Iterable[tuple[Operand, Format]]) -> Tensor:
-        """Return the same with all operands rounded.
-
-        Errors of constants are the same at every call, and are added along the derivatives; those
-        of streams, of which one is rounded several times on its way, add up in power.
-        """
-        totals: dict[tuple[int, int], Tensor] = {}
-        power = torch.zeros(len(self._measure.targets), dtype=torch.float64)
-        for operand, number_format in rounded:
-            node = operand.node
-            if not operand.is_constant or not self._leads_on(node):
-                power += self.power(operand, number_format)
-                continue
-            for output, errors in enumerate(
-                self._errors(node, self._changed(operand, number_format))
-            ):
-                key = output, errors.shape[-1]
-                totals[key] = totals[key] + errors if key in totals else errors
-        for (output, _), errors in totals.items():
-            power[output] += _power(errors)
-        return power
-
     def _leads_on(self, node: Node) -> bool:
-        """Return whether a derivative of an output after a node's result is known."""
         return any(node in draws for draws in self._slopes)
 
     def _errors(self, node: Node, changed: Tensor) -> list[Tensor]:
@@ -149,13 +125,12 @@ class Propagation:
         ]
 
     def _forward(self, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
-        """Return all results, the first real ones as leaves of a graph of derivatives."""
         values: dict[Node, Tensor] = {}
-        given = iter(inputs)
+        arguments = iter(inputs)
         for node in self._mg.nodes:
             if node.op in ("get_attr", "output"):
                 continue
-            entry = next(given) if node.op == "placeholder" else None
+            entry = next(arguments) if node.op == "placeholder" else None
             value = self._run.step(node, values, entry)
             if isinstance(value, Tensor) and value.is_floating_point():
                 value = value.detach().requires_grad_() if not value.requires_grad else value
@@ -172,7 +147,7 @@ class Propagation:
             for node in nodes
             if isinstance(values[node], Tensor) and values[node].requires_grad
         ]
-        found = []
+        slopes_by_target = []
         for target in self._measure.targets:
             output = values[target.node]
             draws: dict[Node, list[Tensor]] = defaultdict(list)
@@ -185,11 +160,10 @@ class Propagation:
                 for node, slope in zip(nodes, slopes, strict=True):
                     if slope is not None:
                         draws[node].append(slope)
-            found.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
-        return found
+            slopes_by_target.append({node: torch.stack(draws.pop(node)) for node in list(draws)})
+        return slopes_by_target
 
     def _changed(self, operand: Operand, number_format: Format) -> Tensor:
-        """Return the result of a node with one operand rounded."""
         node = operand.node
         if operand.name == "data_out_0" and not shares_format(node):
             return number_format.round_values(self._values[node].detach())
@@ -200,24 +174,17 @@ class Propagation:
         return number_format.round_values(result) if shares_format(node) else result
 
     def _directly(self, node: Node, changed: Tensor) -> Tensor:
-        """Return the power of the errors from a run of what comes behind a node."""
         again = {**self._values, node: changed}
         behind = {node}
         for later in self._mg.nodes:
             if later.op == "call_function" and behind.intersection(later.all_input_nodes):
                 again[later] = self._run.step(later, again)
                 behind.add(later)
-        return torch.stack(
-            [
-                (item.weight * _error(self._values[item.node], again[item.node])).square().sum()
-                for item in self._measure.targets
-            ]
-        )
-
-
-def _error(exact: Tensor, rounded: Tensor) -> Tensor:
-    found = rounded.double() - exact.double()
-    return torch.nan_to_num(found, 0.0, 0.0, 0.0)
+        power = []
+        for item in self._measure.targets:
+            error = again[item.node].double() - self._values[item.node].double()
+            power.append((item.weight * error.nan_to_num(0.0, 0.0, 0.0)).square().sum())
+        return torch.stack(power)
 
 
 def _power(errors: Tensor) -> Tensor:

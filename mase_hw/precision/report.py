@@ -1,21 +1,20 @@
-"""What was found, as files: a configuration, a table and a figure."""
+"""Chosen formats as files: a configuration, a table and a figure."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mase_hw._config_file import write_formats
 from mase_hw._drawing import save_figure
-from mase_hw._results import result_file
+from mase_hw._results import result_file, write_table
 from mase_hw.precision.accuracy import PERCENT
-from mase_hw.precision.configuration import to_toml
-from mase_hw.precision.evaluation import Result, Row
+from mase_hw.precision.evaluation import Result
 from mase_hw.precision.fitted import Fitted
 from mase_hw.precision.interval import Interval
-from mase_hw.precision.noise_file import STATE
+from mase_hw.precision.noise import STATE
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +24,7 @@ UNIFORM = "uniform"
 FILES = (CONFIG, TABLE, WEIGHTS, f"{FRONT}.png", f"{FRONT}.svg", STATE)
 
 
-def write(found: Fitted, folder: Path) -> Path:
+def write(fitted: Fitted, folder: Path) -> Path:
     """Write `formats.toml`, `formats.csv`, the figure, and of changed weights `model.mase`.
 
     Returns the first of them.
@@ -34,40 +33,36 @@ def write(found: Fitted, folder: Path) -> Path:
         OutputError: when a file of others has one of the names.
     """
     path = folder / CONFIG
-    with result_file(path) as made:
-        weights = WEIGHTS if found.has_own_weights else None
-        made.write_text(to_toml(found.config, found.parallelism, head(found), weights))
-    if found.has_own_weights:
-        with result_file(folder / WEIGHTS) as made:
-            found.graph.save(made)
-    with result_file(folder / TABLE) as made, made.open("w", newline="") as file:
-        writer = csv.DictWriter(file, [item.name for item in fields(Row)])
-        writer.writeheader()
-        writer.writerows(map(asdict, found.rows))
-    save_figure(folder / FRONT, lambda axes: _draw(axes, found))
+    weights = WEIGHTS if fitted.has_own_weights else None
+    write_formats(path, fitted.config, fitted.parallelism, weights, head(fitted))
+    if fitted.has_own_weights:
+        with result_file(folder / WEIGHTS) as file:
+            fitted.graph.save(file)
+    write_table(folder / TABLE, map(asdict, fitted.rows))
+    save_figure(folder / FRONT, lambda axes: _draw(axes, fitted))
     return path
 
 
-def head(found: Fitted) -> list[str]:
-    """Return what the file of formats says of itself."""
-    result, cost = found.result, found.result.cost
+def head(fitted: Fitted) -> list[str]:
+    """Return the comments of the file of formats."""
+    result, cost = fitted.result, fitted.result.cost
     lines = [
-        f"Number formats of {found.name}, chosen for {found.goal}.",
-        f"On {found.examples} held-out examples: {kept(result)}.",
+        f"Number formats of {fitted.name}, chosen for {fitted.goal}.",
+        f"On {fitted.examples} held-out examples: {kept(result)}.",
         f"Nodes alone are estimated at {cost.lut:.0f} LUT, {cost.dsp:g} DSP, {cost.bram:g} BRAM.",
-        *_beside_uniform(found),
+        *_beside_uniform(fitted),
     ]
     for word, is_kept in (("Needed with it", True), ("Tried, and left", False)):
-        names = [f"{i.name} ({i.gain_db:+.1f} dB)" for i in found.tried if i.kept is is_kept]
+        names = [f"{i.name} ({i.gain_db:+.1f} dB)" for i in fitted.tried if i.kept is is_kept]
         lines += [f"{word}: {', '.join(names)}."] if names else []
-    lines += [f"Warning: {note}." for note in found.notes]
-    if found.has_own_weights:
+    lines += [f"Warning: {note}." for note in fitted.notes]
+    if fitted.has_own_weights:
         lines.append(f"The weights that go with these formats are those of {WEIGHTS}.")
     return lines
 
 
 def kept(result: Result) -> str:
-    """Return what a configuration keeps, with 95 % intervals, as text."""
+    """Return agreement and accuracy, with 95 % intervals, as text."""
     said = []
     for name, item in result.outputs.items():
         scale = 1.0 if item.equal is None else PERCENT
@@ -89,13 +84,13 @@ def _between(interval: Interval | None, scale: float, digits: int) -> str:
     return f", 95 % interval {low} to {high}"
 
 
-def _beside_uniform(found: Fitted) -> Iterator[str]:
-    """Yield what formats take more and less than the cheapest uniform ones that keep the goal."""
-    uniform = [item for item in found.front if item.name.startswith(UNIFORM) and found.keeps(item)]
-    if not uniform or not found.goal.bounds_loss:
+def _beside_uniform(fitted: Fitted) -> Iterator[str]:
+    uniform = [item for item in fitted.front if item.name.startswith(UNIFORM)]
+    uniform = list(filter(fitted.keeps, uniform))
+    if not uniform or not fitted.goal.bounds_loss:
         return
     other = min(uniform, key=lambda item: item.cost.order)
-    more = found.result.cost - other.cost
+    more = fitted.result.cost - other.cost
     said = {"LUT": round(more.lut), "DSP": more.dsp, "BRAM": more.bram}
     said["bits of memory"] = round(more.memory_bits)
     texts = [f"{abs(v):g} {name} {'more' if v > 0 else 'less'}" for name, v in said.items() if v]
@@ -103,51 +98,48 @@ def _beside_uniform(found: Fitted) -> Iterator[str]:
         yield f"Beside {other.name}, the cheapest uniform format: {', '.join(texts)}."
 
 
-def to_dict(found: Fitted) -> dict[str, object]:
+def to_dict(fitted: Fitted) -> dict[str, object]:
     """Return the fields as values of JSON."""
     return {
-        "goal": str(found.goal),
-        "examples": found.examples,
-        "notes": list(found.notes),
-        "predicted_db": found.predicted_db,
-        "float_accuracy": found.float_accuracy,
-        "chosen": found.result.to_dict(),
-        "front": [item.to_dict() for item in found.front],
-        "preparations": [asdict(item) for item in found.tried],
-        "operands": [asdict(row) for row in found.rows],
-        "config": found.config,
+        "goal": str(fitted.goal),
+        "examples": fitted.examples,
+        "notes": list(fitted.notes),
+        "float_accuracy": fitted.float_accuracy,
+        "chosen": fitted.result.to_dict(),
+        "front": [item.to_dict() for item in fitted.front],
+        "preparations": [asdict(item) for item in fitted.tried],
+        "operands": [asdict(row) for row in fitted.rows],
+        "config": fitted.config,
     }
 
 
-def _draw(axes: Axes, found: Fitted) -> None:
-    """Draw agreement, or accuracy lost, against cost."""
-    by_drop = found.goal.max_drop is not None
-    on_the_way = [item for item in found.front if not item.name.startswith(UNIFORM)]
-    points = sorted([*on_the_way, found.result], key=lambda item: item.cost.weighed)
+def _draw(axes: Axes, fitted: Fitted) -> None:
+    by_drop = fitted.goal.max_drop is not None
+    on_the_way = [item for item in fitted.front if not item.name.startswith(UNIFORM)]
+    points = sorted([*on_the_way, fitted.result], key=lambda item: item.cost.weighed)
     front = _best(points, by_drop)
     axes.plot(
         _costs(front), [_kept(item, by_drop) for item in front], marker="o", label="chosen among"
     )
-    for item in found.front:
+    for item in fitted.front:
         if item.name.startswith(UNIFORM):
             axes.plot(_costs([item]), [_kept(item, by_drop)], "s", label=item.name)
     axes.plot(
-        _costs([found.result]), [_kept(found.result, by_drop)], "D", color="black", label="chosen"
+        _costs([fitted.result]), [_kept(fitted.result, by_drop)], "D", color="black", label="chosen"
     )
     loss = "points of accuracy lost" if by_drop else "signal over error, dB"
     axes.set(xscale="log", xlabel="cost: LUT + 100 DSP + 300 BRAM, estimated", ylabel=loss)
-    axes.set_title(f"{found.name}: {found.goal}")
+    axes.set_title(f"{fitted.name}: {fitted.goal}")
     axes.legend(fontsize="small")
 
 
 def _best(points: Sequence[Result], by_drop: bool) -> list[Result]:
-    """Return the points that none which costs less is as good as."""
-    found: list[Result] = []
+    front: list[Result] = []
     for item in points:
         sign = -1.0 if by_drop else 1.0
-        if not found or sign * _kept(item, by_drop) > sign * _kept(found[-1], by_drop):
-            found.append(item)
-    return found
+        if not front or sign * _kept(item, by_drop) > sign * _kept(front[-1], by_drop):
+            front.append(item)
+    return front
 
 
 def _costs(points: Sequence[Result]) -> list[float]:

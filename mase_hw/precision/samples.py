@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -56,7 +56,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Samples:
-    """What formats are chosen by. No sample to judge on is among them.
+    """Samples by which formats are chosen. No sample to judge on is among them.
 
     Attributes:
         chosen_on: on which ranges and errors are measured, and weights fitted.
@@ -116,6 +116,16 @@ def take(mg: MaseGraph, inputs: Sequence[Tensor], places: Tensor | slice) -> lis
     return mg.batch_dims.outside(taken)
 
 
+def chunks(mg: MaseGraph, batches: Batches, size: int) -> Iterator[list[Tensor]]:
+    """Yield inputs with the batch first, `size` examples at a time; those of states by batch."""
+    for inputs in batches:
+        whole = not mg.batched or mg.keeps_state
+        count = 1 if whole else _count(mg, inputs)
+        for start in range(0, count, size):
+            part = inputs if whole else take(mg, inputs, slice(start, start + size))
+            yield mg.batch_dims.inside(part)
+
+
 def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:
     count = _count(mg, inputs)
     if count <= most or mg.keeps_state:
@@ -124,7 +134,7 @@ def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:
 
 
 def _divided(mg: MaseGraph, whole: Part, places: Sequence[int]) -> list[Part]:
-    """Return what is left of a part, and what lies at places of each `STRIDE` examples of it.
+    """Return the rest of a part, and its examples at places of each `STRIDE`.
 
     Of fewer than `STRIDE` examples, the last one is the only other part.
 

@@ -1,4 +1,4 @@
-"""Training in the formats that were found, and in cheaper ones that training brings back."""
+"""Training in the chosen formats, and in cheaper ones that training brings back."""
 
 from __future__ import annotations
 
@@ -20,54 +20,53 @@ Samples = tuple[Tensor, Tensor]
 
 
 def train_formats(
-    found: Fitted, samples: Samples, held_out: Samples, epochs: int, seed: int = 0
+    fitted: Fitted, samples: Samples, held_out: Samples, epochs: int, seed: int = 0
 ) -> Fitted:
     """Return the cheapest formats that keep the goal after training through their rounding.
 
-    Tried are the choices on the way to what was found that take less and lose up to `REGAINED`
-    points more, the cheapest first, then what was found. The epoch that is best on held-out samples
+    Tried are the choices on the way to the chosen one that take less and lose up to `REGAINED`
+    points more, the cheapest first, then the chosen one. The epoch that is best on held-out samples
     is kept; where training does not help, the weights stay.
 
     Args:
-        found: formats of a classifier, with a bound of accuracy or of signal over error.
+        fitted: formats of a classifier, with a bound of accuracy or of signal over error.
         samples: inputs and classes to train on.
-        held_out: those to compare on; what is returned is judged on the ones that `found` was.
+        held_out: those to compare on; the result is judged on those of `fitted`.
         epochs: passes over the samples.
         seed: of their order.
 
     Raises:
-        DataError: where accuracy is not known.
+        DataError: without an accuracy.
     """
-    known = found.result.compared or found.result
-    if known.accuracy is None or known.drop is None:
+    compared = fitted.result.compared or fitted.result
+    if compared.accuracy is None or compared.drop is None:
         raise DataError("training needs classes: give data with labels")
-    exact = known.accuracy + known.drop / PERCENT
-    limit = known.drop if found.goal.max_drop is None else found.goal.max_drop
+    exact = compared.accuracy + compared.drop / PERCENT
+    limit = compared.drop if fitted.goal.max_drop is None else fitted.goal.max_drop
     trainer = Trainer(epochs=epochs, learning_rate=LEARNING_RATE, seed=seed)
-    for result in (*_cheaper(found, limit), known):
+    for result in (*_cheaper(fitted, limit), compared):
         graph = result.graph.copy()
         before = evaluate(graph, *held_out)
         trainer.fit(graph, *samples, validation=held_out)
         accuracy = evaluate(graph, *held_out)
-        if result is known and accuracy < before:
-            return found
+        if result is compared and accuracy < before:
+            return fitted
         if PERCENT * (exact - accuracy) <= limit:
             drop = PERCENT * (exact - accuracy)
-            judged = found.judge(replace(result, graph=graph, accuracy=accuracy, drop=drop))
+            judged = fitted.judge(replace(result, graph=graph, accuracy=accuracy, drop=drop))
             # Decibels against a model with other weights say nothing.
             judged = replace(judged, outputs={}, intervals={})
-            return replace(found, result=judged, trained=True)
-    return found
+            return replace(fitted, result=judged, trained=True)
+    return fitted
 
 
-def _cheaper(found: Fitted, limit: float) -> list[Result]:
-    """Return choices that take less than what was found and lose a little more than allowed."""
-    compared = (item.compared or item for item in found.front)
-    known = [
+def _cheaper(fitted: Fitted, limit: float) -> list[Result]:
+    compared = (item.compared or item for item in fitted.front)
+    cheaper = [
         item
         for item in compared
-        if item.cost.weighed < found.result.cost.weighed
+        if item.cost.weighed < fitted.result.cost.weighed
         and item.drop is not None
         and limit < item.drop <= limit + REGAINED
     ]
-    return sorted(known, key=lambda item: item.cost.weighed)[:TRIED]
+    return sorted(cheaper, key=lambda item: item.cost.weighed)[:TRIED]

@@ -1,4 +1,4 @@
-"""What formats keep on samples that no choice depends on, and what so many samples do not tell."""
+"""Figures of formats on samples that no choice depends on, and their limits."""
 
 from __future__ import annotations
 
@@ -16,54 +16,35 @@ from mase_hw.precision.judging import FEWEST, Judge
 from mase_hw.precision.samples import STRIDE, Part
 
 
-def judged(mg: MaseGraph, found: Fitted, compared_on: Part, judged_on: Part | None) -> Fitted:
+def judged(mg: MaseGraph, fitted: Fitted, compared_on: Part, judged_on: Part | None) -> Fitted:
     """Return formats with their figures on samples to judge on, all of them.
 
     Args:
         mg: the canonical graph without formats.
-        found: formats, with figures on the samples that they were compared on.
+        fitted: formats, with figures on the samples that they were compared on.
         compared_on: those samples, which are judged on where there are no others.
         judged_on: samples to judge on.
     """
     part = compared_on if judged_on is None else judged_on
-    verdict = Verdict(mg, part)
-    result = verdict.on(found.result)
-    notes = [*_few(compared_on, judged_on, found.goal), *_missed(result, found.goal)]
+    judge, scorer = Judge(mg, part.batches), None if part.labels is None else Scorer(mg, part)
+
+    def on(result: Result) -> Result:
+        bare = replace(result, accuracy=None, drop=None, scored=None, compared=result)
+        return whole(measured(bare, judge, scorer), scorer)
+
+    result = on(fitted.result)
     return replace(
-        found,
+        fitted,
         result=result,
-        front=[verdict.on(item) for item in found.front],
-        float_accuracy=verdict.accuracy,
+        front=[on(item) for item in fitted.front],
+        float_accuracy=None if scorer is None else scorer.accuracy,
         examples=part.examples,
-        notes=notes,
-        judge=verdict.on,
+        notes=[*_few(compared_on, judged_on, fitted.goal), *_missed(result, fitted.goal)],
+        judge=on,
     )
 
 
-class Verdict:
-    """Figures on samples to judge on.
-
-    Args:
-        mg: a canonical graph without formats.
-        part: the samples.
-
-    Attributes:
-        accuracy: of the float model; None without labels.
-    """
-
-    def __init__(self, mg: MaseGraph, part: Part) -> None:
-        self._judge = Judge(mg, part.batches)
-        self._scorer = None if part.labels is None else Scorer(mg, part)
-        self.accuracy = None if self._scorer is None else self._scorer.accuracy
-
-    def on(self, result: Result) -> Result:
-        """Return a result with the figures of these samples."""
-        bare = replace(result, accuracy=None, drop=None, scored=None, compared=result)
-        return whole(measured(bare, self._judge, self._scorer), self._scorer)
-
-
 def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]:
-    """Yield what so few samples do not tell."""
     part = compared_on if judged_on is None else judged_on
     if judged_on is None:
         yield (
@@ -90,11 +71,11 @@ def _few(compared_on: Part, judged_on: Part | None, goal: Goal) -> Iterator[str]
 
 
 def _missed(result: Result, goal: Goal) -> Iterator[str]:
-    """Yield what a goal misses, or may miss, on the samples that were judged on."""
     if goal.min_sqnr is not None and result.sqnr_db < goal.min_sqnr:
+        kept = math.inf if result.compared is None else result.compared.sqnr_db
         yield (
             f"min_sqnr {goal.min_sqnr:g} is missed: it held on the samples that choices were "
-            f"compared on ({_decibels(result)}), and does not on others; give more samples"
+            f"compared on ({kept:.1f} dB), and does not on others; give more samples"
         )
     elif goal.min_sqnr is not None and result.assured_db < goal.min_sqnr:
         yield (
@@ -106,8 +87,3 @@ def _missed(result: Result, goal: Goal) -> Iterator[str]:
             f"max_drop {goal.max_drop:g} is missed: it held on the samples that choices were "
             "compared on, and does not on others; give more samples, or ask for less"
         )
-
-
-def _decibels(result: Result) -> str:
-    kept = math.inf if result.compared is None else result.compared.sqnr_db
-    return f"{kept:.1f} dB"

@@ -35,19 +35,16 @@ class _DaskLock:
         self._held = False
 
     def take(self) -> None:
-        """Wait for the lock."""
         if not self._held:
             self._lock.acquire()
             self._held = True
 
     def give(self) -> None:
-        """Let another worker have it."""
         if self._held:
             self._lock.release()
             self._held = False
 
     def close(self) -> None:
-        """Give it back for good."""
         self.give()
 
 
@@ -87,7 +84,8 @@ def run_farm(
         write_task(task, store, shared)
         files = {path.name: path.read_bytes() for path in shared.iterdir()}
         # One copy on every worker, rather than one in every task.
-        given = client.scatter(files, broadcast=True, hash=False)
+        shared_files = client.scatter(files, broadcast=True, hash=False)
+        place = store.url, store.name
         rounds = 0
         while used(study.get_trials(deepcopy=False)) < task.trials:
             rounds += 1
@@ -97,7 +95,7 @@ def run_farm(
                     f"{store.url}"
                 )
             futures = [
-                client.submit(_work, given, store.url, store.name, number, pure=False, retries=0)
+                client.submit(_work, shared_files, *place, number, pure=False, retries=0)
                 for number in range(workers)
             ]
             _watch(futures, study, task, progress)
@@ -130,7 +128,6 @@ def _watch(futures: list[Any], study: Study, task: Task, progress: Progress | No
 
 
 def _work(files: Mapping[str, bytes], url: str, name: str, number: int) -> int:
-    """Work on the task on a Dask worker until it is done; return the number of the worker."""
     import optuna
     import torch
     from distributed import get_client

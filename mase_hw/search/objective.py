@@ -1,4 +1,4 @@
-"""What a trial measures: accuracy of the integer reference, storage, and predicted hardware."""
+"""Metrics of a trial: accuracy of the integer reference, storage, and predicted hardware."""
 
 from __future__ import annotations
 
@@ -40,20 +40,6 @@ from mase_hw.training import (
     tensors,
 )
 
-# What can be asked for, and whether more of it is better.
-METRICS: Mapping[str, str] = {
-    "accuracy": "maximize",
-    "average_bits": "minimize",
-    "memory_bits": "minimize",
-    "sparsity": "maximize",
-    "interval_cycles": "minimize",
-    "latency_cycles": "minimize",
-    "multipliers": "minimize",
-    "lut": "minimize",
-    "dsp": "minimize",
-    "bram": "minimize",
-    "energy_pj": "minimize",
-} | {task.metric.name: task.metric.direction for task in TASKS.values()}
 HARDWARE = (
     "interval_cycles",
     "latency_cycles",
@@ -63,6 +49,15 @@ HARDWARE = (
     "bram",
     "energy_pj",
 )
+# What can be asked for, and whether more of it is better.
+METRICS: Mapping[str, str] = {
+    "accuracy": "maximize",
+    "average_bits": "minimize",
+    "memory_bits": "minimize",
+    "sparsity": "maximize",
+    **dict.fromkeys(HARDWARE, "minimize"),
+    **{task.metric.name: task.metric.direction for task in TASKS.values()},
+}
 # Parts in which samples are scored when a pruner looks on.
 PARTS = 4
 # Every sum of operands of this width fits.
@@ -74,12 +69,12 @@ Report = Callable[[int, float], None]
 
 @dataclass(frozen=True)
 class Samples:
-    """What trials measure on.
+    """Samples of trials.
 
     Attributes:
         inputs: samples on which the task's metric is measured, several inputs as a tuple or by
             name. A search chooses by them: give samples to validate on, and keep those that the
-            final report is made on away.
+            final report uses away.
         labels: what is wanted of them.
         observed: samples on which ranges are observed; the example inputs without.
         training_inputs: samples to train on, for searches that train.
@@ -105,13 +100,13 @@ class Samples:
 
     def digest(self) -> str:
         """Return a hash of all samples."""
-        given = [value for value in vars(self).values() if value is not None]
-        return digest_of(item for value in given for item in tensors(value))
+        parts = [value for value in vars(self).values() if value is not None]
+        return digest_of(item for value in parts for item in tensors(value))
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a trial does beside choosing formats.
+    """Training in a trial.
 
     Attributes:
         training: how the model is trained first; None for a model that is trained.
@@ -139,11 +134,11 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a trial found.
+    """Figures of a trial.
 
     Attributes:
         values: metrics by name.
-        config: number formats with every field given, as `emit-verilog` takes them.
+        config: number formats with every field, as `emit-verilog` takes them.
         predictions: scores of every sample; None without samples.
         mg: the graph in real numbers with the weights that were measured.
         quantized: the graph in the number formats that were measured.
@@ -290,17 +285,16 @@ class Evaluator:
         return Measurement(chosen, resolved, predictions, mg, quantized, lacking, classes)
 
     def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
-        """Return the scores of every sample; with `report`, scored in parts."""
         inputs, labels = self._samples.inputs, self._samples.labels
         assert inputs is not None and labels is not None
         run = runner(quantized)
         length = -(-len(labels) // PARTS) if report else EVALUATION_BATCH
-        found: list[Tensor] = []
+        scores: list[Tensor] = []
         for step, start in enumerate(range(0, len(labels), length)):
-            found.append(Batch.of(take(inputs, slice(start, start + length))).run(run))
+            scores.append(Batch.of(take(inputs, slice(start, start + length))).run(run))
             if report:
-                report(step, self._task.metric(torch.cat(found), labels[: start + length]))
-        return torch.cat(found)
+                report(step, self._task.metric(torch.cat(scores), labels[: start + length]))
+        return torch.cat(scores)
 
     def _fit(
         self, trainer: Trainer, mg: MaseGraph, module: Any, start: int, report: Report | None
@@ -309,8 +303,8 @@ class Evaluator:
 
         def advance(epoch: int, total: int) -> None:
             if report and inputs is not None and labels is not None:
-                found = evaluate(module, inputs, labels, self._task.metric)
-                report(start + epoch - 1, found)
+                accuracy = evaluate(module, inputs, labels, self._task.metric)
+                report(start + epoch - 1, accuracy)
 
         replace(trainer, progress=advance, task=self._task).fit(module, *self._training_data(mg))
 
@@ -348,19 +342,18 @@ def check_emits(
 
 
 def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
-    """Return a configuration of the same formats with widths of 8 bits at most."""
-    found: dict[str, object] = {}
+    narrowed: dict[str, object] = {}
     for key, item in config.items():
         if not isinstance(item, Mapping):
-            found[key] = item
+            narrowed[key] = item
             continue
         entry = {
             name: min(value, NARROW_BITS) if name.endswith("_width") else value
             for name, value in item["config"].items()
             if not name.endswith("_frac_width")
         }
-        found[key] = {"config": entry}
-    return found
+        narrowed[key] = {"config": entry}
+    return narrowed
 
 
 def digest(values: Tensor) -> str:
@@ -370,11 +363,11 @@ def digest(values: Tensor) -> str:
 
 def digest_of(items: Iterable[Tensor]) -> str:
     """Return a hash of tensors."""
-    found = hashlib.sha256()
+    digest = hashlib.sha256()
     for item in items:
-        found.update(f"{item.dtype} {tuple(item.shape)}".encode())
-        found.update(item.detach().contiguous().numpy().tobytes())
-    return found.hexdigest()[:16]
+        digest.update(f"{item.dtype} {tuple(item.shape)}".encode())
+        digest.update(item.detach().contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 def runner(mg: MaseGraph) -> Callable[..., Tensor]:
@@ -394,13 +387,13 @@ def runner(mg: MaseGraph) -> Callable[..., Tensor]:
         return rounded
     entries, output = [spec(node) for node in reference.inputs], reference.outputs[0]
 
-    def computed(given: list[Tensor]) -> Tensor:
+    def computed(arguments: list[Tensor]) -> Tensor:
         codes = [
             entry.quantized.encode(item).reshape(-1, *entry.shape)
-            for entry, item in zip(entries, given, strict=True)
+            for entry, item in zip(entries, arguments, strict=True)
         ]
-        found = spec(output).quantized.decode(reference(codes)[output.name])
-        return found.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else found
+        values = spec(output).quantized.decode(reference(codes)[output.name])
+        return values.squeeze(1) if mg.batched and spec(output).shape[:1] == (1,) else values
 
     return partial(mg.through, computed)
 

@@ -1,8 +1,9 @@
-"""Samplers by name, and their seeds."""
+"""Samplers and their seeds, and pruners, which end trials early, by name."""
 
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from mase_hw.registry import nearest
 from mase_hw.search.space import Space
 
 if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
 # Name to Optuna's class, and whether a new one with its own seed serves every trial. Those that
@@ -26,6 +28,21 @@ SAMPLERS: Mapping[str, tuple[str, bool]] = {
     "qmc": ("QMCSampler", False),
 }
 QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
+
+
+_PRUNERS = (
+    "NopPruner",
+    "MedianPruner",
+    "PercentilePruner",
+    "SuccessiveHalvingPruner",
+    "HyperbandPruner",
+    "ThresholdPruner",
+    "WilcoxonPruner",
+)
+# Optuna's class by its name in lower case: successive_halving.
+PRUNERS: Mapping[str, str] = {
+    re.sub(r"(?<=.)(?=[A-Z])", "_", name.removesuffix("Pruner")).lower(): name for name in _PRUNERS
+}
 
 
 def sampler_factory(
@@ -51,18 +68,18 @@ def sampler_factory(
 
     title, fresh = SAMPLERS[name]
     cls = getattr(optuna.samplers, title)
-    given: dict[str, object] = dict(options)
+    arguments: dict[str, object] = dict(options)
     if name == "grid":
-        given["search_space"] = space.grid()
+        arguments["search_space"] = space.grid()
     if title in QUIET:
-        given["warn_independent_sampling"] = False
+        arguments["warn_independent_sampling"] = False
     if title == "QMCSampler":
-        given |= {"scramble": given.get("scramble", True), "warn_asynchronous_seeding": False}
+        arguments = {"scramble": True, **arguments, "warn_asynchronous_seeding": False}
 
     def make(count: int) -> BaseSampler:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **given)
+            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **arguments)
         return sampler
 
     try:
@@ -73,6 +90,28 @@ def sampler_factory(
 
 
 def _seed(seed: int, count: int) -> int:
-    """Return an unrelated 31-bit seed for every trial."""
     digest = hashlib.sha256(f"{seed}/{count}".encode()).digest()
     return int.from_bytes(digest[:4], "big") >> 1
+
+
+def make_pruner(name: str, options: Mapping[str, object]) -> BasePruner:
+    """Return a pruner.
+
+    Args:
+        name: one of `PRUNERS`.
+        options: arguments of Optuna's class.
+
+    Raises:
+        ConfigError: for an unknown pruner or option.
+    """
+    if name not in PRUNERS:
+        raise ConfigError(f"no pruner is called {name!r}; {nearest(name, PRUNERS)}")
+    import optuna
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            pruner: BasePruner = getattr(optuna.pruners, PRUNERS[name])(**options)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"pruner {name}: {error}") from error
+    return pruner

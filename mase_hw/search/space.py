@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from torch.fx import Node
@@ -34,6 +35,7 @@ from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
 from mase_hw.registry import nearest
 from mase_hw.search.values import (
+    SHARED,
     Condition,
     Dimension,
     Item,
@@ -41,13 +43,13 @@ from mase_hw.search.values import (
     Tie,
     Value,
     choices_of,
+    dimension_or,
     dimensions_of,
     parse_item,
     references_of,
 )
 
 TABLES = ("quantize", "parallelism", "prune", "skip", "architecture")
-SHARED = "shared"
 
 
 @dataclass(frozen=True)
@@ -78,14 +80,14 @@ class Space:
 
     @classmethod
     def parse(
-        cls, mg: MaseGraph, tables: Mapping[str, object], known: Collection[str] = ()
+        cls, mg: MaseGraph, tables: Mapping[str, object], elsewhere: Collection[str] = ()
     ) -> Space:
         """Read the tables of a space for a graph.
 
         Args:
             mg: a canonical graph with common metadata.
             tables: see `mase_hw.search.space`.
-            known: names that may be given although this graph has no such node, because another
+            elsewhere: names that are legal although this graph has no such node, because another
                 architecture has.
 
         Raises:
@@ -96,9 +98,9 @@ class Space:
             raise ConfigError(f"space: unknown table {unknown[0]!r}; known: {', '.join(TABLES)}")
         nodes = [node for node in mg.nodes if node.op == "call_function"]
         names = [node.name for node in nodes]
-        absent = [name for name in known if name not in names]
-        given, shared = _without_shared(tables.get("quantize", {}))
-        config = Configuration.parse(given, [*names, *absent])
+        absent = [name for name in elsewhere if name not in names]
+        formats, shared = _without_shared(tables.get("quantize", {}))
+        config = Configuration.parse(formats, [*names, *absent])
         selectors = {id(entry): key for key, entry in config.entries.items()}
         entries: dict[str, dict[str, Item]] = {}
         legal: dict[str, dict[str, set[str]]] = {}
@@ -136,7 +138,7 @@ class Space:
     @property
     def dimensions(self) -> list[Dimension]:
         """Every dimension, in the order of the graph."""
-        found = [
+        dimensions = [
             dimension
             for entry in self.quantize.values()
             for value in entry.values()
@@ -144,11 +146,11 @@ class Space:
         ]
         for item in (*self.parallelism.values(), *self.prune.values()):
             members = item.values() if isinstance(item, Mapping) else [item]
-            found += [value for value in members if isinstance(value, Dimension)]
-        found += self.skip.values()
-        found += [value for value in self.architecture.values() if isinstance(value, Dimension)]
+            dimensions += [value for value in members if isinstance(value, Dimension)]
+        built = self.architecture.values()
+        dimensions += [*self.skip.values(), *(v for v in built if isinstance(v, Dimension))]
         # Nodes may share one.
-        return list({dimension.name: dimension for dimension in found}.values())
+        return list({dimension.name: dimension for dimension in dimensions}.values())
 
     def grid(self) -> dict[str, tuple[Value, ...]]:
         """Return every value of every dimension.
@@ -164,13 +166,13 @@ class Space:
                 "architecture; search one of the two, or give another sampler"
             )
         values = {dimension.name: dimension.values for dimension in self.dimensions}
-        for name, found in values.items():
-            if found is None:
+        for name, items in values.items():
+            if items is None:
                 raise ConfigError(
                     f"a grid needs discrete values and {name} is continuous; "
                     "give it a step, a list of choices, or another sampler"
                 )
-        return {name: found for name, found in values.items() if found is not None}
+        return {name: items for name, items in values.items() if items is not None}
 
     def propose_skips(self, trial: Proposer) -> list[str]:
         """Return the names of the layers that a trial leaves out."""
@@ -185,7 +187,7 @@ class Space:
             (entry, [name]) for name, entry in own.items() if name not in skipped
         ]
         groups += [(general, rest)] if general and rest else []
-        return [{**_proposed(entry, trial), "nodes": names} for entry, names in groups]
+        return [{**proposed(entry, trial), "nodes": names} for entry, names in groups]
 
     def propose(self, trial: Proposer, skipped: Collection[str] = ()) -> tuple[Record, Record]:
         """Return the configuration of number formats and the parallelism of a trial."""
@@ -195,7 +197,7 @@ class Space:
             if name not in skipped:
                 config[name] = {"config": proposal.entry(name)}
         tiles = {
-            name: _proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
+            name: proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
             for name, item in self.parallelism.items()
             if name not in skipped
         }
@@ -213,15 +215,15 @@ class _Proposal:
         """Return a node's entry: the format first, and then what that format has."""
         keys = self._space.legal[node][str(self._value(node, "name"))]
         order = [key for key in self._space.quantize[node] if key in keys and key != "name"]
-        found = {key: self._value(node, key) for key in ("name", *order)}
-        return {key: value for key, value in found.items() if value is not None}
+        values = {key: self._value(node, key) for key in ("name", *order)}
+        return {key: value for key, value in values.items() if value is not None}
 
     def values(self, node: str) -> dict[str, Value]:
         """Return all values of an entry, those that do not count left out."""
-        known = self._space.quantize[node]
-        found = {key: self._value(node, key) for key in known}
+        items = self._space.quantize[node]
+        values = {key: self._value(node, key) for key in items}
         return {
-            key: value for key, value in found.items() if value is not None or known[key] is None
+            key: value for key, value in values.items() if value is not None or items[key] is None
         }
 
     def _value(self, node: str, key: str) -> Any:
@@ -275,14 +277,14 @@ def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
             )
     _check_references(entries, ())
     proposal = _Proposal(Space(entries, {}, {}), None)
-    found: dict[str, object] = {
+    settled: dict[str, object] = {
         key: {"config": proposal.values(key)} if key in selected else value
         for key, value in config.items()
     }
-    checked = Configuration.parse(found, names)
+    checked = Configuration.parse(settled, names)
     for node in quantize.configurable(mg):
         quantize.check_keys(node, checked.for_node(node.name, common(node).operator))
-    return found
+    return settled
 
 
 def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tuple[str, str]:
@@ -318,28 +320,22 @@ def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collect
                         f"give; {nearest(place[1], entries[place[0]])}"
                     )
                 edges[node, key].add(place)
-    for start in edges:
-        seen, todo = set[tuple[str, str]](), [*edges[start]]
-        while todo:
-            place = todo.pop()
-            if place == start:
-                raise ConfigError(f"space: {'.'.join(start)} refers to itself")
-            if place not in seen:
-                seen.add(place)
-                todo += edges.get(place, ())
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError as error:
+        raise ConfigError(f"space: {'.'.join(error.args[1][0])} refers to itself") from error
 
 
 def _without_shared(table: object) -> tuple[Any, set[str]]:
-    """Return the table of formats without the word `shared`, and the entries that have it."""
     if not isinstance(table, Mapping):
         return table, set()
-    found, shared = dict(table), set()
+    entries, shared = dict(table), set()
     for key, entry in table.items():
         if isinstance(entry, Mapping) and SHARED in entry:
             check_bool(f"space: shared of {key}", entry[SHARED])
             shared |= {key} if entry[SHARED] else set()
-            found[key] = {name: value for name, value in entry.items() if name != SHARED}
-    return found, shared
+            entries[key] = {name: value for name, value in entry.items() if name != SHARED}
+    return entries, shared
 
 
 def _legal_keys(node: Node, entry: Mapping[str, object]) -> dict[str, set[str]]:
@@ -349,62 +345,50 @@ def _legal_keys(node: Node, entry: Mapping[str, object]) -> dict[str, set[str]]:
         ConfigError: for a key that none of them has.
     """
     choices = choices_of(entry.get("name")) or [None]
-    found: dict[str, set[str]] = {str(choice): {"name"} for choice in choices}
-    # An operand whose format is given has the keys of that.
+    legal: dict[str, set[str]] = {str(choice): {"name"} for choice in choices}
+    # An operand whose format is names has the keys of that.
     own = {key: name for key, name in entry.items() if key.endswith("_name") if type(name) is str}
     for key, value in entry.items():
         errors = []
         # A name of an operand's own format may be a choice, too.
-        given = choices_of(value) if key.endswith("_name") else [value]
+        names = choices_of(value) if key.endswith("_name") else [value]
         for choice in choices:
             try:
-                for item in given:
+                for item in names:
                     quantize.check_keys(node, {**own, key: item, "name": choice})
             except ConfigError as error:
                 errors.append(error)
             else:
-                found[str(choice)].add(key)
+                legal[str(choice)].add(key)
         if len(errors) == len(choices) > 0:
             raise errors[-1]
-    return found
+    return legal
 
 
 def architecture(tables: Mapping[str, object]) -> dict[str, Value | Dimension]:
     """Return the arguments of the function that builds the model, constants and dimensions."""
-    given = tables.get("architecture", {})
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"space: architecture is {given!r}; allowed: a table")
-    return {key: _parsed(f"architecture.{key}", value) for key, value in given.items()}
-
-
-def propose_architecture(
-    given: Mapping[str, Value | Dimension], trial: Proposer
-) -> dict[str, Value]:
-    """Return the arguments that a trial builds the model with."""
-    return _proposed(given, trial)
-
-
-def _parsed(name: str, value: Any) -> Value | Dimension:
-    dimension = Dimension.parse(name, value)
-    found: Value | Dimension = value if dimension is None else dimension
-    return found
+    arguments = tables.get("architecture", {})
+    if not isinstance(arguments, Mapping):
+        raise ConfigError(f"space: architecture is {arguments!r}; allowed: a table")
+    return {key: dimension_or(f"architecture.{key}", value) for key, value in arguments.items()}
 
 
 def _value(item: Value | Dimension, trial: Proposer) -> Value:
     return item.propose(trial) if isinstance(item, Dimension) else item
 
 
-def _proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[str, Value]:
+def proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[str, Value]:
+    """Return a table with the values that a trial proposes for its dimensions."""
     return {key: _value(item, trial) for key, item in entry.items()}
 
 
 def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
     table = tiles if isinstance(tiles, Mapping) and "low" not in tiles else {"default": tiles}
-    found: Record = {}
+    parsed: Record = {}
     for name, value in table.items():
         where = f"parallelism.{name}"
         if name == "default":
-            found[name] = _parsed(where, value)
+            parsed[name] = dimension_or(where, value)
         elif name not in names and name not in absent:
             raise ConfigError(f"space: parallelism names no node {name!r}; {nearest(name, names)}")
         elif not isinstance(value, Mapping):
@@ -412,18 +396,20 @@ def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"
             )
         elif name in names:
-            found[name] = {key: _parsed(f"{where}.{key}", item) for key, item in value.items()}
-    return found
+            parsed[name] = {
+                key: dimension_or(f"{where}.{key}", item) for key, item in value.items()
+            }
+    return parsed
 
 
 def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record:
     if not isinstance(table, Mapping):
         raise ConfigError(f"space: prune is {table!r}; allowed: a table such as sparsity")
-    found: Record = {}
+    parsed: Record = {}
     for key, value in table.items():
         where = f"prune.{key}"
         if key in ARGUMENTS:
-            found[key] = _pruning(where, key, value)
+            parsed[key] = _pruning(where, key, value)
         elif key not in weights and key not in absent:
             raise ConfigError(
                 f"space: prune has no {key!r}, neither an argument nor a node with a weight; "
@@ -434,14 +420,14 @@ def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record
                 f"space: {where} is {value!r}; allowed: a table of {', '.join(ARGUMENTS)}"
             )
         elif key in weights:
-            found[key] = {
+            parsed[key] = {
                 name: _pruning(f"{where}.{name}", name, item) for name, item in value.items()
             }
-    return found
+    return parsed
 
 
 def _pruning(where: str, key: str, value: object) -> Value | Dimension:
-    parsed = _parsed(where, value)
+    parsed = dimension_or(where, value)
     if key == "sparsity":
         choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices
         for number in choices or (parsed.low, parsed.high):  # type: ignore[union-attr]
@@ -454,10 +440,9 @@ def _pruning(where: str, key: str, value: object) -> Value | Dimension:
 
 
 def _skip(patterns: Any, names: list[str], absent: list[str]) -> dict[str, Dimension]:
-    """Return a dimension for each layer that a list of regular expressions selects."""
-    given = [patterns] if isinstance(patterns, str) else list(patterns)
-    found: dict[str, Dimension] = {}
-    for pattern in given:
+    expressions = [patterns] if isinstance(patterns, str) else list(patterns)
+    dimensions: dict[str, Dimension] = {}
+    for pattern in expressions:
         try:
             chosen = [name for name in names if re.fullmatch(pattern, name)]
             elsewhere = any(re.fullmatch(pattern, name) for name in absent)
@@ -468,5 +453,5 @@ def _skip(patterns: Any, names: list[str], absent: list[str]) -> dict[str, Dimen
                 f"space: skip {pattern!r} matches no layer that can be left out; "
                 f"{nearest(pattern, names)}"
             )
-        found |= {name: Dimension(f"skip.{name}", (False, True)) for name in chosen}
-    return found
+        dimensions |= {name: Dimension(f"skip.{name}", (False, True)) for name in chosen}
+    return dimensions

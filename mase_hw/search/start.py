@@ -1,4 +1,4 @@
-"""Where a search begins: number formats that are known, and a space around them.
+"""Where a search begins: chosen number formats, and a space around them.
 
 The first trial proposes what a configuration says, as near as the space has it. Without a space of
 formats, each width of the configuration may be up to `NARROWER` bits less, and fractions are
@@ -41,10 +41,10 @@ def with_start(config: Table) -> Mapping[str, object]:
         return config
     if not isinstance(start, str | Path | Mapping):
         raise ConfigError(f"search: start is {start!r}; allowed: number formats, or their file")
-    known = start if isinstance(start, Mapping) else read_formats(start)
+    formats = start if isinstance(start, Mapping) else read_formats(start)
     space = dict(config.get("space", {}))
-    space.setdefault("quantize", around(known))
-    return {**config, "start": known, "space": space}
+    space.setdefault("quantize", around(formats))
+    return {**config, "start": formats, "space": space}
 
 
 def begin(study: Study, mg: MaseGraph, space: Space, config: Table) -> None:
@@ -73,13 +73,13 @@ def around(start: Table) -> dict[str, object]:
 
 
 def _narrower(entry: Table) -> dict[str, object]:
-    found: dict[str, object] = {}
+    narrower: dict[str, object] = {}
     for key, value in entry.items():
         if key.endswith(FRACTION):
             continue
         is_width = key.endswith(WIDTH) and isinstance(value, int) and value > LEAST
-        found[key] = {"low": max(LEAST, value - NARROWER), "high": value} if is_width else value
-    return found
+        narrower[key] = {"low": max(LEAST, value - NARROWER), "high": value} if is_width else value
+    return narrower
 
 
 def first_parameters(mg: MaseGraph, space: Space, start: Table) -> dict[str, Value]:
@@ -95,19 +95,18 @@ def first_parameters(mg: MaseGraph, space: Space, start: Table) -> dict[str, Val
     """
     nodes: dict[str, Node] = {node.name: node for node in mg.nodes if node.op == "call_function"}
     config = Configuration.parse(start, list(nodes))
-    found: dict[str, Value] = {}
+    parameters: dict[str, Value] = {}
     for name, entry in space.quantize.items():
-        known = config.for_node(name, common(nodes[name]).operator)
+        wanted = config.for_node(name, common(nodes[name]).operator)
         for key, item in entry.items():
             for dimension in dimensions_of(item):
-                value = _nearest(dimension, known.get(key))
+                value = _nearest(dimension, wanted.get(key))
                 if value is not None:
-                    found.setdefault(dimension.name, value)
-    return found
+                    parameters.setdefault(dimension.name, value)
+    return parameters
 
 
 def _nearest(dimension: Dimension, wanted: object) -> Value | None:
-    """Return the value of a dimension that is nearest to one; None where none is comparable."""
     values = dimension.values
     if values is not None and wanted in values:
         return values[values.index(wanted)]

@@ -8,7 +8,7 @@ import os
 import socket
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Connection
@@ -47,7 +47,7 @@ class Store:
     heartbeat_seconds: int = HEARTBEAT_SECONDS
 
     def open(self, directions: Sequence[str], identity: Mapping[str, object]) -> Study:
-        """Return the study, which is made when the storage has none of that name.
+        """Open the study; create it where the storage has none of that name.
 
         Raises:
             SearchError: when the storage cannot be opened, is locked, or holds another study.
@@ -64,13 +64,13 @@ class Store:
                 load_if_exists=True,
             )
             text = json.dumps(identity, sort_keys=True)
-            known = study.user_attrs.get(IDENTITY)
-            if known is None and not study.trials:
+            stored = study.user_attrs.get(IDENTITY)
+            if stored is None and not study.trials:
                 study.set_user_attr(IDENTITY, text)
-            elif known != text:
+            elif stored != text:
                 raise SearchError(
                     f"{self.url} holds a study {self.name!r} of another search: "
-                    f"{_difference(known, identity)}; give another --storage, or the same search"
+                    f"{_difference(stored, identity)}; give another --storage, or the same search"
                 )
         return study
 
@@ -165,7 +165,7 @@ def recover(study: Study, dead: Sequence[str] = ()) -> int:
 
     Args:
         study: the study.
-        dead: names of workers that are known to be dead, beside those whose process is gone.
+        dead: names of dead workers, beside those whose process is gone.
     """
     import optuna
     from optuna.trial import TrialState
@@ -192,30 +192,23 @@ def recover(study: Study, dead: Sequence[str] = ()) -> int:
 
 
 def _gone(worker: str) -> bool:
-    """Return true for a worker of this machine whose process does not exist."""
     host, _, process = worker.rpartition(":")
     if host != socket.gethostname() or not process.isdigit():
         return False
+    with suppress(OSError):
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return not _answers(int(process))
-    return state == "Z"
-
-
-def _answers(process: int) -> bool:
-    try:
-        os.kill(process, 0)
+        os.kill(int(process), 0)
     except ProcessLookupError:
-        return False
-    except PermissionError:
         return True
-    return True
+    except PermissionError:
+        return False
+    return False
 
 
-def _difference(known: str | None, identity: Mapping[str, object]) -> str:
-    if known is None:
+def _difference(stored: str | None, identity: Mapping[str, object]) -> str:
+    if stored is None:
         return "it was not made by mase-hw"
-    other = json.loads(known)
+    other = json.loads(stored)
     keys = sorted(key for key in {*other, *identity} if other.get(key) != identity.get(key))
     return f"{', '.join(keys)} differ"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from mase_hw._config_file import write_config
-from mase_hw._results import result_file, result_folder
+from mase_hw._config_file import write_formats
+from mase_hw._results import result_file, result_folder, write_table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
@@ -48,7 +47,7 @@ class TrialResult:
         config: number formats, for `emit-verilog`.
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
-        parameters: what it proposed.
+        parameters: its proposals.
         without_hardware: what has no hardware in formats of this kind; empty when it emits.
     """
 
@@ -63,20 +62,17 @@ class TrialResult:
     @classmethod
     def of(cls, trial: FrozenTrial) -> TrialResult:
         """Read a trial of the storage."""
-        metrics, known = trial.user_attrs["metrics"], trial.user_attrs[RESULT]
-        return cls(trial.number, metrics, **known, parameters=dict(trial.params))
+        metrics, result = trial.user_attrs["metrics"], trial.user_attrs[RESULT]
+        return cls(trial.number, metrics, **result, parameters=dict(trial.params))
 
     def write(self, path: Path) -> Path:
         """Write the file that `emit-verilog --config` takes."""
-        tables: dict[str, object] = {"quantize": self.config}
-        if self.parallelism:
-            tables["parallelism"] = self.parallelism
-        return write_config(path, tables)
+        return write_formats(path, self.config, self.parallelism)
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search found.
+    """Results of a search.
 
     Attributes:
         best: the best trial; of several objectives the front, best in the first one first.
@@ -154,15 +150,17 @@ def search(
     if own and (workers > 1 or dask is not None):
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
-    given = with_start(config)
-    task = Task(mg, _samples(samples), given, builder, objective, ways, tuple(callbacks))
+    settings = with_start(config)
+    if not isinstance(samples, Samples):
+        samples = Samples() if samples is None else Samples.of(Split.read(samples))
+    task = Task(mg, samples, settings, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     with result_folder(folder, ("trials.csv", "best.toml", "best.mase")), reported(url):
         study = store.open(task.directions, task.identity())
         recover(study)
-        begin(study, mg, task.space, given)
+        begin(study, mg, task.space, settings)
         if dask is not None:
             run_farm(task, store, study, dask, workers, progress)
         elif workers == 1:
@@ -170,12 +168,6 @@ def search(
         else:
             run_processes(task, store, study, folder, workers, progress)
         return _results(task, study, folder, url)
-
-
-def _samples(given: object) -> Samples:
-    if given is None or isinstance(given, Samples):
-        return given or Samples()
-    return Samples.of(Split.read(given))
 
 
 def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
@@ -201,24 +193,24 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
     for name, result in names.items():
         result.write(folder / f"{name}.toml")
         if task.changes_weights:
-            with result_file(folder / f"{name}.mase") as made:
-                _replay(task, result).save(made)
+            with result_file(folder / f"{name}.mase") as file:
+                _replay(task, result).save(file)
     return SearchResult(tuple(best), finished(trials), failed, folder, url)
 
 
 def _replay(task: Task, result: TrialResult) -> MaseGraph:
-    """Return the graph of a trial, made again: it is trained where the trial was."""
+    """Repeat a trial, with its training, for its graph."""
     from optuna.trial import FixedTrial
 
-    found, _ = task.measure(FixedTrial(dict(result.parameters)))
-    if found.digest != result.predictions:
+    again, _ = task.measure(FixedTrial(dict(result.parameters)))
+    if again.digest != result.predictions:
         logger.warning(
-            "trial %d, made again on this machine, gives other classes: %s for %s",
+            "trial %d, repeated on this machine, gives other classes: %s for %s",
             result.number,
-            found.values,
+            again.values,
             result.metrics,
         )
-    return found.mg
+    return again.mg
 
 
 def _best(task: Task, study: Study) -> list[FrozenTrial]:
@@ -237,12 +229,16 @@ def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
     names = [dimension.name for dimension in task.space.dimensions]
     dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
     metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
-    with result_file(path) as made, made.open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["trial", "state", *metrics, *dimensions, ERROR])
-        for trial in trials:
-            known = trial.user_attrs
-            values = [known.get("metrics", {}).get(name, "") for name in metrics]
-            params = [trial.params.get(name, "") for name in dimensions]
-            error = known.get(ERROR, "")
-            rows.writerow([trial.number, trial.state.name.lower(), *values, *params, error])
+    write_table(
+        path,
+        (
+            {
+                "trial": trial.number,
+                "state": trial.state.name.lower(),
+                **{name: trial.user_attrs.get("metrics", {}).get(name) for name in metrics},
+                **{name: trial.params.get(name) for name in dimensions},
+                ERROR: trial.user_attrs.get(ERROR),
+            }
+            for trial in trials
+        ),
+    )

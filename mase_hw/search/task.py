@@ -7,10 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from mase_hw._checks import check_bool, check_keys
 from mase_hw._kinds import Record, Table
@@ -29,9 +26,8 @@ from mase_hw.search.objective import (
     Report,
     Samples,
 )
-from mase_hw.search.pruners import make_pruner
-from mase_hw.search.samplers import sampler_factory
-from mase_hw.search.space import Space, propose_architecture
+from mase_hw.search.samplers import make_pruner, sampler_factory
+from mase_hw.search.space import Space, proposed
 from mase_hw.search.storage import ERROR, used
 from mase_hw.search.values import Proposer, spelled
 from mase_hw.training import TASKS, Trainer, task_of
@@ -181,12 +177,11 @@ class Task:
 
     @property
     def _task(self) -> TrainingTask:
-        """What the scores are trained towards and measured by."""
         return task_of(self.config.get("task", "classification"))
 
     @property
     def changes_weights(self) -> bool:
-        """True when a trial's weights are not those of the model that was given."""
+        """True when a trial's weights are not those of the searched model."""
         tables = self.config.get("space", {})
         trains = "training" in self.config or "finetuning" in self.config
         changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
@@ -197,10 +192,7 @@ class Task:
         """Trials of the whole study; a grid has no more than its points."""
         asked: int = self.config.get("trials", 50)
         if self.config.get("sampler") == "grid" and hasattr(self, "space"):
-            points = 1
-            for values in self.space.grid().values():
-                points *= len(values)
-            return min(asked, points)
+            return min(asked, math.prod(map(len, self.space.grid().values())))
         return asked
 
     def sampler(self) -> Callable[[int], BaseSampler]:
@@ -234,7 +226,7 @@ class Task:
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
         digest.update(self.samples.digest().encode())
         space = json.dumps(self.config.get("space", {}), sort_keys=True, default=spelled)
-        known = {
+        identity = {
             "model": self.mg.name,
             "weights and samples": digest.hexdigest()[:16],
             "objectives": list(self.objectives),
@@ -243,10 +235,10 @@ class Task:
             "space": space,
         }
         if self.config.get("start") is not None:
-            known["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
+            identity["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
         trained = {key: self.config.get(key) for key in ("training", "finetuning")}
-        known |= {key: dict(value) for key, value in trained.items() if value is not None}
-        return known | ({"task": self._task.name} if "task" in self.config else {})
+        identity |= {key: dict(value) for key, value in trained.items() if value is not None}
+        return identity | ({"task": self._task.name} if "task" in self.config else {})
 
     def run_trial(self, trial: Trial) -> tuple[float, ...]:
         """Measure what a trial proposes; an error is recorded and fails the trial."""
@@ -259,8 +251,8 @@ class Task:
 
         try:
             reports = self._prunes and self.own is None
-            found, parallelism = self.measure(trial, report if reports else None)
-            values = dict(found.values) | self._own_values(found.quantized, trial)
+            measured, parallelism = self.measure(trial, report if reports else None)
+            values = dict(measured.values) | self._own_values(measured.quantized, trial)
         except optuna.TrialPruned:
             raise
         except Exception as error:
@@ -269,15 +261,15 @@ class Task:
         trial.set_user_attr("metrics", values)
         # One attribute: each is a transaction of the storage.
         result = {
-            "config": found.config,
+            "config": measured.config,
             "parallelism": parallelism,
-            "predictions": found.digest,
-            "without_hardware": list(found.without_hardware),
+            "predictions": measured.digest,
+            "without_hardware": list(measured.without_hardware),
         }
         trial.set_user_attr(RESULT, result)
         for name, bound in self.constraints.items():
             sign = -1.0 if METRICS[name] == "maximize" else 1.0
-            trial.set_constraint(name, sign * (found.values[name] - bound))
+            trial.set_constraint(name, sign * (measured.values[name] - bound))
         return tuple(values[name] for name in self.objectives)
 
     def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
@@ -288,15 +280,15 @@ class Task:
         """
         if self.own is None:
             return {}
-        found = self.own(mg, trial)
-        numbers = found if isinstance(found, tuple | list) else (found,)
+        returned = self.own(mg, trial)
+        numbers = returned if isinstance(returned, tuple | list) else (returned,)
         try:
             values = [float(number) for number in numbers]
         except (TypeError, ValueError):
             values = []
         if len(values) != len(self.own_directions) or any(map(math.isnan, values)):
             raise SearchError(
-                f"the objective returned {found!r}; expected are {len(self.own_directions)} "
+                f"the objective returned {returned!r}; expected are {len(self.own_directions)} "
                 "number(s), one a direction"
             )
         return dict(zip(self.objectives, values, strict=True))
@@ -314,11 +306,10 @@ class Task:
         return self.evaluator.measure(candidate, config, parallelism, report), parallelism
 
     def _architecture(self, trial: Proposer) -> tuple[MaseGraph, Space]:
-        """Return the canonical graph of a trial's architecture, and its space."""
         if not self.space.architecture:
             return self._graphs["{}"], self.space
         assert self.builder is not None
-        arguments = propose_architecture(self.space.architecture, trial)
+        arguments = proposed(self.space.architecture, trial)
         key = json.dumps(arguments, sort_keys=True, default=spelled)
         if key not in self._graphs:
             module = build(self.builder, arguments)
@@ -328,11 +319,10 @@ class Task:
                 trace(module, self.mg.example_inputs, name=self.mg.name),
                 Space.formats(self.config["space"]),
             )
-        known = [node.name for node in self._graphs["{}"].nodes]
-        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], known)
+        names = [node.name for node in self._graphs["{}"].nodes]
+        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], names)
 
     def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
-        """Return how a table trains, and whether it learns steps."""
         table = self.config.get(name)
         if table is None:
             return None, False
@@ -353,13 +343,3 @@ class Task:
 def finished(trials: Sequence[FrozenTrial]) -> int:
     """Return how many trials have ended, those of dead workers aside."""
     return used([trial for trial in trials if trial.state.is_finished()])
-
-
-def save_samples(samples: Samples, path: Path) -> None:
-    """Write what a worker process reads."""
-    torch.save({key: value for key, value in vars(samples).items() if value is not None}, path)
-
-
-def load_samples(path: Path) -> Samples:
-    """Read what `save_samples` wrote."""
-    return Samples(**torch.load(path, weights_only=True))

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError
 
 RANGE_KEYS = ("low", "high", "step")
@@ -15,7 +14,7 @@ Value = bool | int | float | str
 
 
 class Proposer(Protocol):
-    """What a space asks for values: an Optuna trial."""
+    """Source of values for a space: an Optuna trial."""
 
     def suggest_categorical(self, name: str, choices: Any) -> Any:
         """Return one of the choices."""
@@ -33,7 +32,7 @@ class Dimension:
 
     Attributes:
         name: `<node>.<key>`, or with the table in front, as `parallelism.<node>.<key>`.
-        choices: what it may be, None for a range.
+        choices: its values, None for a range.
         low: smallest value of a range.
         high: largest value.
         step: distance between values; None for a continuous range.
@@ -52,10 +51,12 @@ class Dimension:
         Raises:
             ConfigError: for an empty choice or a range that is none.
         """
-        if isinstance(value, Mapping) and CHOICES in value and set(value) <= {CHOICES, SHARED}:
+        if isinstance(value, Mapping) and CHOICES in value:
+            if not set(value) <= {CHOICES, SHARED} or not isinstance(value[CHOICES], list | tuple):
+                raise ConfigError(
+                    f"space: {name} is {dict(value)!r}; choices are a list, and alone"
+                )
             value = value[CHOICES]
-            if not isinstance(value, list | tuple):
-                raise ConfigError(f"space: choices of {name} are {value!r}; allowed: a list")
         if isinstance(value, list | tuple):
             if not value:
                 raise ConfigError(f"space: {name} is an empty list; give at least one choice")
@@ -153,26 +154,18 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
         ConfigError: for a table with other keys, an empty choice, or a range that is none.
     """
     if not isinstance(value, Mapping):
-        dimension = Dimension.parse(name, value)
-        found: Item = value if dimension is None else dimension
-        return found
+        return dimension_or(name, value)
     rest = dict(value)
     when, otherwise = rest.pop(WHEN, None), rest.pop(OTHERWISE, None)
     if rest.pop(SHARED, False):
         name = shared_name
+    item: Item
     if SAME_AS in rest:
-        item: Item = _tie(name, rest)
-    elif CHOICES in rest:
-        choices = rest.pop(CHOICES)
-        if rest or not isinstance(choices, list | tuple):
-            raise ConfigError(f"space: {name} is {dict(value)!r}; choices are a list, and alone")
-        parsed = Dimension.parse(name, choices)
-        assert parsed is not None
-        item = parsed
+        if len(rest) > 1 or not isinstance(rest[SAME_AS], str):
+            raise ConfigError(f"space: {name} is {rest!r}; same_as is a key, and alone")
+        item = Tie(rest[SAME_AS])
     else:
-        parsed = Dimension.parse(name, rest)
-        assert parsed is not None
-        item = parsed
+        item = dimension_or(name, rest)
     if when is None:
         if otherwise is not None:
             raise ConfigError(f"space: {name} has otherwise without when")
@@ -186,10 +179,10 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
     return Condition(wanted, item, otherwise)
 
 
-def _tie(name: str, table: Table) -> Tie:
-    if set(table) != {SAME_AS} or not isinstance(table[SAME_AS], str):
-        raise ConfigError(f"space: {name} is {dict(table)!r}; same_as is a key, and alone")
-    return Tie(table[SAME_AS])
+def dimension_or(name: str, value: Any) -> Any:
+    """Return the dimension that a value of a configuration stands for, or a constant itself."""
+    dimension = Dimension.parse(name, value)
+    return value if dimension is None else dimension
 
 
 def dimensions_of(item: Any) -> list[Dimension]:

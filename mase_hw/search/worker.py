@@ -13,12 +13,15 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import torch
+
 from mase_hw._cache import remove_abandoned, scratch_folder
 from mase_hw._processes import tool_group
 from mase_hw.errors import MaseError, SearchError
 from mase_hw.graph import MaseGraph
+from mase_hw.search.objective import Samples
 from mase_hw.search.storage import WORKER, Store, recover, this_worker, used
-from mase_hw.search.task import Progress, Task, finished, load_samples, save_samples
+from mase_hw.search.task import Progress, Task, finished
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -145,7 +148,7 @@ def remove_leftovers() -> None:
 def write_task(task: Task, store: Store, shared: Path) -> None:
     """Write what a worker reads with `read_task`."""
     task.mg.save(shared / "graph.mase")
-    save_samples(task.samples, shared / "samples.pt")
+    torch.save(vars(task.samples), shared / "samples.pt")
     description = {"config": task.config, "store": vars(store), "builder": task.builder}
     (shared / "task.json").write_text(json.dumps(description))
 
@@ -167,7 +170,6 @@ def _start(shared: Path) -> subprocess.Popen[bytes]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment of a worker: one thread each, and the package that runs here."""
     root = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
     return {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
@@ -181,7 +183,7 @@ def _last_words(shared: Path, process: int) -> str:
 def read_task(shared: Path) -> tuple[Task, Store]:
     """Read a task that `write_task` wrote."""
     description = json.loads((shared / "task.json").read_text())
-    samples = load_samples(shared / "samples.pt")
+    samples = Samples(**torch.load(shared / "samples.pt", weights_only=True))
     graph = MaseGraph.load(shared / "graph.mase")
     task = Task(graph, samples, description["config"], description["builder"])
     return task, Store(**description["store"])

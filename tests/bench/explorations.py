@@ -35,14 +35,15 @@ def largest_gap() -> tuple[float, int, int]:
         for share in SHARES:
             interval = max(fastest, int(share * slowest))
             least = min(cost for cycles, cost in designs if cycles <= interval)
-            # Block RAMs are weighed by halves, rounded down for each node.
-            found = explorer.best(Targets(interval=interval)).cost - len(explorer.candidates)
+            found = explorer.best(Targets(target_interval=interval)).cost.weighed - len(
+                explorer.candidates
+            )
             gap = max(gap, found / least - 1)
             questions += 1
-    return max(gap, 0.0), questions, total
+    return gap, questions, total
 
 
-def _designs(explorer: Explorer) -> Iterator[tuple[int, int]]:
+def _designs(explorer: Explorer) -> Iterator[tuple[int, float]]:
     """Yield interval and cost of every design."""
     space = explorer.space
     for values in itertools.product(*space.candidates):
@@ -51,4 +52,4 @@ def _designs(explorer: Explorer) -> Iterator[tuple[int, int]]:
             for choice, items in zip(space.choices, explorer.candidates, strict=True)
         ]
         for chosen in itertools.product(*options):
-            yield max(c.cycles for c in chosen), sum(c.cost for c in chosen)
+            yield max(c.cycles for c in chosen), sum(c.cost.weighed for c in chosen)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Make = Callable[[], tuple[MaseGraph, Tensor]]
 
 POINTS, TRIALS, QUICK_TRIALS = 0.3, 200, 10
-KEPT_DB, PREDICTED_DB = 30.0, 1.5
+KEPT_DB = 30.0
 # Inferences that are simulated, steps of a window of motion, and examples.
 SIMULATED, STEPS, EXAMPLES = 4, 16, 64
 # Of samples whose accuracy is compared.
@@ -50,7 +50,6 @@ def fitted(name: str, make: Make, *, simulated: bool) -> Callable[[bool], Iterat
             "least of those that hold",
             all(found.result.cost.weighed <= item.cost.weighed for item in holding),
         )
-        yield predicted(name, found)
         if not simulated or quick:
             return
         with tempfile.TemporaryDirectory() as folder:
@@ -64,17 +63,6 @@ def fitted(name: str, make: Make, *, simulated: bool) -> Callable[[bool], Iterat
         )
 
     return measure
-
-
-def predicted(name: str, found: Fitted) -> Row:
-    """Return how far what noise tables say is from what held-out samples keep."""
-    apart = abs((found.predicted_db or 0.0) - found.result.sqnr_db)
-    return Row(
-        f"{name}: predicted agreement against evaluated",
-        f"{apart:.1f} dB",
-        f"within {PREDICTED_DB} dB",
-        apart <= PREDICTED_DB,
-    )
 
 
 def _usual(found: Fitted) -> str:

@@ -164,26 +164,14 @@ def test_search_and_compress_take_data_and_weights_alike(here, monkeypatch, caps
         '[sweep]\nseed = [0, 1]\n[[steps]]\npass = "train"\nepochs = 1\n'
     )
     for data in ("data.npz", "net.py:data"):
-        common = ("net.py:net", "--data", data, "--weights", "weights.pt")
-        found = json_command(
-            monkeypatch, capsys, "search", *common, "--config", "search.toml", "-o", f"s{len(data)}"
+        common = ("net.py:net", "--data", data, "--weights", "weights.pt", "--config")
+        searched, squeezed, swept = (
+            json_command(monkeypatch, capsys, name, *common, f"{name}.toml", "-o", name + data[:3])
+            for name in ("search", "compress", "sweep")
         )
         # The given weights say class 1 of everything.
-        assert found["best"][0]["accuracy"] == pytest.approx(1 / 3, abs=0.02)
-        squeezed = json_command(
-            monkeypatch,
-            capsys,
-            "compress",
-            *common,
-            "--config",
-            "compress.toml",
-            "-o",
-            f"c{len(data)}",
-        )
+        assert searched["best"][0]["accuracy"] == pytest.approx(1 / 3, abs=0.02)
         assert squeezed["steps"][0]["accuracy"] == pytest.approx(1 / 3, abs=0.02)
-        swept = json_command(
-            monkeypatch, capsys, "sweep", *common, "--config", "sweep.toml", "-o", f"w{len(data)}"
-        )
         assert len(swept["points"]) == 2
 
 

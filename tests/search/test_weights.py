@@ -15,7 +15,7 @@ from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
 from mase_hw.passes.compression.skip import skip_transform_pass, skippable
 from mase_hw.search import Samples, search
 from mase_hw.search.objective import score
-from mase_hw.search.pruners import PRUNERS
+from mase_hw.search.samplers import PRUNERS, make_pruner
 
 FORMATS = {
     "by": "type",
@@ -107,19 +107,9 @@ def test_an_architecture_is_built_trained_and_handed_to_emission(tmp_path, facto
 
 @pytest.mark.full
 def test_finetuning_learns_the_steps_that_are_emitted(tmp_path):
-    space = {
-        "quantize": {
-            "by": "type",
-            "linear": {
-                "config": {
-                    "name": "fixed",
-                    "data_in_width": [8],
-                    "weight_name": "scaled_integer",
-                    "weight_width": 4,
-                }
-            },
-        }
-    }
+    entry = {"name": "fixed", "data_in_width": [8], "weight_name": "scaled_integer"}
+    entry["weight_width"] = 4
+    space = {"quantize": {"by": "type", "linear": {"config": entry}}}
     finetuning = {"epochs": 3, "learning_rate": 0.01, "batch_size": 16}
     weights = []
     for learns in (False, True):
@@ -191,15 +181,9 @@ def test_a_skipped_layer_leaves_its_operand():
 
 
 def test_a_pruner_ends_trials_early(tmp_path):
+    entry = {**FORMATS["linear"]["config"], "weight_width": {"low": 2, "high": 8}}
     config = {
-        "space": {
-            "quantize": {
-                **FORMATS,
-                "linear": {
-                    "config": FORMATS["linear"]["config"] | {"weight_width": {"low": 2, "high": 8}}
-                },
-            }
-        },
+        "space": {"quantize": {**FORMATS, "linear": {"config": entry}}},
         "pruner": "median",
         "pruner_options": {"n_startup_trials": 2, "n_warmup_steps": 0},
         "trials": 20,
@@ -217,8 +201,6 @@ def test_a_pruner_ends_trials_early(tmp_path):
 @pytest.mark.parametrize("name", PRUNERS)
 def test_every_pruner_can_be_made(name):
     options = {"percentile": {"percentile": 25.0}, "threshold": {"lower": 0.1}}
-    from mase_hw.search.pruners import make_pruner
-
     assert isinstance(make_pruner(name, options.get(name, {})), optuna.pruners.BasePruner)
 
 

@@ -243,7 +243,7 @@ def exploration_rows(folder: Path, seeds: int) -> Iterator[Row]:
     yield Row(
         f"exploration: {EXPLORED}, a target and a front of {len(front)} points",
         f"{count:,} candidates of nodes in {elapsed.cpu:.1f} CPU-s ({elapsed.wall:.1f} s); "
-        f"{plan.interval:,} cycles, {plan.lut:,} LUT, {plan.dsp} DSP",
+        f"{plan.interval:,} cycles, {plan.cost.lut:,} LUT, {plan.cost.dsp} DSP",
         f">= {CANDIDATES:,} in <= {EXPLORE_SECONDS:g} s",
         count >= CANDIDATES and elapsed.wall <= EXPLORE_SECONDS,
     )

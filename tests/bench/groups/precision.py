@@ -9,7 +9,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row, timed
 from tests.bench.fitted import PARTS as DESIGNS
-from tests.bench.fitted import neighbours, predicted
+from tests.bench.fitted import neighbours
 from tests.bench.fresh import fresh
 
 if TYPE_CHECKING:
@@ -196,7 +196,6 @@ def sentences(quick: bool) -> Iterator[Row]:
         f">= {SENTENCE_DB:.0f} dB; <= {SENTENCE_SHARE} x",
         found.result.sqnr_db >= SENTENCE_DB and share <= SENTENCE_SHARE,
     )
-    yield predicted("MiniLM", found)
     seconds = f"{spent.cpu:.0f} CPU s"
     yield Row("the same: time", seconds, "<= 5 CPU minutes", spent.cpu <= SENTENCE_SECONDS)
     count = 100 if quick else SENTENCES
@@ -244,13 +243,6 @@ def _network(name: str) -> Iterator[Row]:
     if name in SECONDS:
         seconds = f"{spent.cpu:.0f} CPU s"
         yield Row(f"{name}: time", seconds, f"<= {SECONDS[name]} s", spent.cpu <= SECONDS[name])
-    found = mase_hw.fit_formats(
-        graph,
-        data=split,
-        min_sqnr=SENTENCE_DB,
-        prepare=False,
-    )
-    yield predicted(name, found)
 
 
 PARTS: Mapping[str, Callable[[bool], Iterator[Row]]] = {

@@ -1,0 +1,109 @@
+"""One item of each group at the least cost, within bounds, by CP-SAT of OR-tools.
+
+The seed is fixed and there is one worker, so that equal questions have equal answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+from mase_hw.hardware.estimate import Estimate
+
+SEED, EFFORT = 1, 20.0
+# Whole numbers for the solver: steps of a resource in one of it.
+STEPS: Mapping[str, int] = {"lut": 16, "dsp": 1, "bram": 2}
+
+
+class Item(Protocol):
+    """A way to make a part of a design."""
+
+    @property
+    def cost(self) -> Estimate:
+        """Its resources."""
+
+    @property
+    def lanes(self) -> tuple[int, ...]:
+        """Its values of the groups of lanes that it is added with."""
+
+
+T = TypeVar("T", bound=Item)
+
+
+class Problem(Generic[T]):
+    """A model for the solver.
+
+    Args:
+        lanes: the values of each group of lanes, of which streams that meet have one.
+    """
+
+    def __init__(self, lanes: Sequence[Sequence[int]] = ()) -> None:
+        from ortools.sat.python import cp_model
+
+        self._cp = cp_model
+        self._model, self._solver = cp_model.CpModel(), cp_model.CpSolver()
+        self._items: list[tuple[Any, T]] = []
+        self._lanes = [
+            dict(zip(values, self._one_of(len(values)), strict=True)) for values in lanes
+        ]
+
+    @property
+    def gap(self) -> float:
+        """By how much less than the last solution may be possible, as a share of it."""
+        reached, bound = self._solver.objective_value, self._solver.best_objective_bound
+        return (reached - bound) / reached if reached else 0.0
+
+    @property
+    def lanes(self) -> list[int]:
+        """The value of each group of lanes in the last solution."""
+        return [next(v for v, x in item.items() if self._solver.value(x)) for item in self._lanes]
+
+    def add(self, items: Sequence[T], groups: Sequence[int] = ()) -> None:
+        """Add items of which one is chosen, and the groups of lanes whose values they have."""
+        literals = self._one_of(len(items))
+        for place, group in enumerate(groups):
+            for value, literal in self._lanes[group].items():
+                pairs = zip(literals, items, strict=True)
+                using = [chosen for chosen, item in pairs if item.lanes[place] == value]
+                self._model.add(sum(using) == literal)
+        self._items += zip(literals, items, strict=True)
+
+    def bound(self, amount: Callable[[T], int], most: int) -> None:
+        """Bound the sum of an amount over the chosen items."""
+        self._model.add(self._sum(amount) <= most)
+
+    def bound_resources(self, budgets: Mapping[str, float]) -> None:
+        """Bound resources, by name."""
+        for name, most in budgets.items():
+            self.bound(partial(steps, name), math.floor(most * STEPS[name]))
+
+    def least(self, amount: Callable[[T], int], gap: float = 0.0) -> list[T] | None:
+        """Solve for the least sum of an amount, up to a relative gap; None without a solution."""
+        self._model.minimize(self._sum(amount))
+        parameters = self._solver.parameters
+        parameters.num_workers, parameters.random_seed = 1, SEED
+        parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, gap
+        if self._solver.solve(self._model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
+            return None
+        # Another amount may be asked for next.
+        self._model.clear_hints()
+        for literal, _ in self._items:
+            self._model.add_hint(literal, bool(self._solver.value(literal)))
+        return [item for literal, item in self._items if self._solver.value(literal)]
+
+    def _one_of(self, count: int) -> list[Any]:
+        literals = [self._model.new_bool_var("") for _ in range(count)]
+        self._model.add_exactly_one(literals)
+        return literals
+
+    def _sum(self, amount: Callable[[T], int]) -> Any:
+        literals = [literal for literal, _ in self._items]
+        amounts = [amount(item) for _, item in self._items]
+        return self._cp.LinearExpr.weighted_sum(literals, amounts)
+
+
+def steps(name: str, item: Item) -> int:
+    """Return the whole steps of a resource that an item takes."""
+    return math.ceil(getattr(item.cost, name) * STEPS[name])
