@@ -10,6 +10,7 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, TypeVar
 
 from mase_hw.errors import MaseError, UnitError
@@ -28,13 +29,31 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
         base: the contract.
         group: entry-point group through which other distributions add units, where they may.
     """
-    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
-        module = _loaded(functools.partial(importlib.import_module, name), name)
+    for module in _files(package):
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
                 yield member
     for entry_point in sorted(entry_points(group=group or ""), key=lambda entry: entry.name):
         yield _loaded(entry_point.load, entry_point.value)
+
+
+def instances(package: str, base: type[T]) -> Iterator[T]:
+    """Yield the instances of `base` that files of a folder hold, each by itself or in a tuple.
+
+    Args:
+        package: see `discover`.
+        base: the contract.
+    """
+    for module in _files(package):
+        for member in vars(module).values():
+            for item in member if isinstance(member, tuple) else (member,):
+                if isinstance(item, base):
+                    yield item
+
+
+def _files(package: str) -> Iterator[ModuleType]:
+    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
+        yield _loaded(functools.partial(importlib.import_module, name), name)
 
 
 def _loaded(load: Callable[[], object], name: str) -> Any:

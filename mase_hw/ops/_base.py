@@ -76,6 +76,15 @@ class Call:
         same = _equal(dict(self.attributes), dict(before.attributes))
         return replace(self, _known=before._known) if same else self
 
+    def dimension(self, key: str = "dim") -> int:
+        """Return the dimension of the first operand that an attribute names, from the front.
+
+        Args:
+            key: the attribute; the last dimension where it is missing.
+        """
+        rank = max(1, len(next(iter(self.operands.values())).shape))
+        return int(self.attributes.get(key, -1)) % rank
+
     @property
     def streams(self) -> dict[str, TensorSpec]:
         """The operands that stream in, in order."""
@@ -163,9 +172,9 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
     """
 
-    name: ClassVar[str]
-    targets: ClassVar[tuple[str, ...]]
-    operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
+    name: str
+    targets: tuple[str, ...]
+    operand_names: Mapping[str, str] = OPERAND_NAMES
     role: ClassVar[str | None] = None
     families: ClassVar[Families] = FIXED_POINT
     casts: ClassVar[bool] = True
@@ -279,3 +288,18 @@ def along_batch(what: str, fix: str) -> str:
 def example_values(*shape: int, seed: int = 0) -> Tensor:
     """Return float32 reals from a normal distribution, the same at every call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def example(function: Callable[..., Any], *inputs: Tensor | tuple[int, ...]) -> Example:
+    """Return an example of a module or a function.
+
+    Args:
+        function: a module, or a function that becomes one.
+        inputs: tensors, or shapes of `example_values`, which differ in their seeds.
+    """
+    module = function if isinstance(function, nn.Module) else Apply(function)
+    values = [
+        item if isinstance(item, Tensor) else example_values(*item, seed=place)
+        for place, item in enumerate(inputs)
+    ]
+    return module, tuple(values)

@@ -31,7 +31,7 @@ def test_a_member_without_its_interface_is_refused(interface: type[Interface]) -
 
 def test_two_operators_with_one_target_are_refused(monkeypatch):
     first, second = operators()["relu"], operators()["tanh"]
-    monkeypatch.setattr(type(second), "targets", first.targets)
+    monkeypatch.setattr(second, "targets", first.targets)
     ops._by_target.cache_clear()
     try:
         with pytest.raises(UnitError, match=r"relu and tanh both have the target aten\.relu"):

@@ -22,6 +22,7 @@ from mase_hw.ops._base import (
     Example,
     Operator,
     Reference,
+    example,
     example_values,
 )
 from mase_hw.ops._one_cell import fields, one_cell
@@ -70,8 +71,8 @@ class PReLU(Operator, Elementwise):
     def examples(self) -> list[Example]:
         """One slope, and one per channel."""
         return [
-            (nn.PReLU(), (example_values(3, 7),)),
-            (Apply(torch.prelu, example_values(4)), (example_values(3, 4, 5),)),
+            example(nn.PReLU(), (3, 7)),
+            example(Apply(torch.prelu, example_values(4)), (3, 4, 5)),
         ]
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
-from mase_hw.ops.reductions.logsumexp import log_of_exponentials
+from mase_hw.ops.reductions.compositions import log_of_exponentials
 
 
 class LogSoftmax(Composite):
@@ -34,6 +34,6 @@ class LogSoftmax(Composite):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: torch.log_softmax(x, -1)), (example_values(3, 2, 7),)),
-            (Apply(lambda x: torch.log_softmax(x, 1)), (example_values(3, 5, 2),)),
+            example(lambda x: torch.log_softmax(x, -1), (3, 2, 7)),
+            example(lambda x: torch.log_softmax(x, 1), (3, 5, 2)),
         ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from mase_hw._aten import aten
 from mase_hw._kinds import Record
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._library import define_attention
+from mase_hw.ops._library import define
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, for_scores
 
 
@@ -49,7 +49,11 @@ def padded_attention(
     )
 
 
-define_attention("padded_attention", padded_attention)
+define(
+    "padded_attention(Tensor query, Tensor key, Tensor value, Tensor kept, Tensor? attn_mask=None,"
+    " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    padded_attention,
+)
 
 
 class ScaledDotProductAttention(Composite, Masked):
@@ -62,7 +66,7 @@ class ScaledDotProductAttention(Composite, Masked):
     )
     fused = True
     mask_argument = "attn_mask"
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "query": "data_in_0",
         "key": "data_in_1",
         "value": "data_in_2",

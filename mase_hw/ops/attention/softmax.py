@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,10 +38,11 @@ from mase_hw.ops._base import (
     Call,
     Example,
     Reference,
+    example,
     example_values,
 )
 from mase_hw.ops._judging import Judged
-from mase_hw.ops._library import define_masked
+from mase_hw.ops._library import define
 from mase_hw.ops._masking import Mask, Masked, for_scores
 from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
@@ -73,7 +74,11 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
     return given[0] & given[-1] if given else None
 
 
-define_masked("masked_softmax", masked_softmax)
+define(
+    "masked_softmax(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None)"
+    " -> Tensor",
+    masked_softmax,
+)
 
 
 class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Rescaled):
@@ -86,7 +91,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         "aten.softmax.int",
         "aten._softmax.default",
     )
-    operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
+    operand_names: Mapping[str, str] = {**OPERAND_NAMES, "kept": "data_in_1"}
     exact_everywhere = False
     masked_argument = "self"
 
@@ -254,14 +259,11 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         masked = torch.ops.mase.masked_softmax
         x, kept = example_values(3, 2, 4, 7), example_values(3, 1, 1, 7, seed=1) > 0
         return [
-            (Apply(lambda x: torch.softmax(x, -1)), (example_values(3, 2, 7),)),
-            (Apply(lambda x: x.softmax(1)), (example_values(3, 5, 2),)),
-            (
-                Apply(lambda x, kept: masked(x, kept, -1, 0.7), mask),
-                (example_values(3, 2, 4, 7),),
-            ),
-            (Apply(lambda x, y: masked(x, None, -1, 1.0, y)), (x, kept)),
-            (Apply(lambda x, y, m: masked(x, m, -1, 1.0, y), mask), (x, kept)),
+            example(lambda x: torch.softmax(x, -1), (3, 2, 7)),
+            example(lambda x: x.softmax(1), (3, 5, 2)),
+            example(Apply(lambda x, kept: masked(x, kept, -1, 0.7), mask), (3, 2, 4, 7)),
+            example(lambda x, y: masked(x, None, -1, 1.0, y), x, kept),
+            example(Apply(lambda x, y, m: masked(x, m, -1, 1.0, y), mask), x, kept),
         ]
 
 

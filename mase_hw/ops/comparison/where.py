@@ -6,7 +6,7 @@ Each operand is a stream or a constant; the one that is chosen is rounded to the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +16,16 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example,
+    example_values,
+)
 from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
@@ -36,7 +45,7 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         "aten.where.ScalarOther",
         "aten.where.Scalar",
     )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "condition": _CONDITION,
         "self": "data_in_0",
         "other": "data_in_1",
@@ -102,14 +111,8 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         values, others = example_values(3, 7), example_values(3, 7, seed=1)
         mask = example_values(7, seed=2) > 0
         return [
-            (
-                Apply(lambda x, y, z: torch.where(z > 0.25, x, y)),
-                (values, others, example_values(3, 7, seed=2)),
-            ),
-            (Apply(lambda x: torch.where(x >= 0, 1.0, -1.0)), (values,)),
-            (Apply(lambda x, y, kept: torch.where(kept, x, y), mask), (values, others)),
-            (
-                Apply(lambda x, y: torch.where(y > 0, x, 0.5)),
-                (example_values(3, 2, 4), example_values(3, 1, 4, seed=1)),
-            ),
+            example(lambda x, y, z: torch.where(z > 0.25, x, y), values, others, (3, 7)),
+            example(lambda x: torch.where(x >= 0, 1.0, -1.0), values),
+            example(Apply(lambda x, y, kept: torch.where(kept, x, y), mask), values, others),
+            example(lambda x, y: torch.where(y > 0, x, 0.5), (3, 2, 4), (3, 1, 4)),
         ]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import Axis, image_size, pair
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._convolution import Convolution
 from mase_hw.ops.convolution._volumes import convolution_problems, padded, tall, triple, untall
@@ -47,12 +47,9 @@ class Conv2d(Convolution):
     def examples(self) -> list[Example]:
         """Stride, padding, dilation and groups; each channel for itself."""
         return [
-            (
-                nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=1, bias=False),
-                (example_values(2, 2, 7, 4),),
-            ),
-            (nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (example_values(2, 6, 3, 6),)),
-            (nn.Conv2d(4, 4, 3, padding="same", groups=4), (example_values(2, 4, 3, 4),)),
+            example(nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=1, bias=False), (2, 2, 7, 4)),
+            example(nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (2, 6, 3, 6)),
+            example(nn.Conv2d(4, 4, 3, padding="same", groups=4), (2, 4, 3, 4)),
         ]
 
 
@@ -65,7 +62,7 @@ class Conv1d(Conv2d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Conv1d(3, 4, 3, stride=2, padding=2), (example_values(2, 3, 9),)),
+            example(nn.Conv1d(3, 4, 3, stride=2, padding=2), (2, 3, 9)),
         ]
 
 
@@ -130,13 +127,12 @@ class Conv3d(Composite):
     def examples(self) -> list[Example]:
         """Stride and padding; dilation and groups; an odd padding on both sides."""
         return [
-            (
-                nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)),
-                (example_values(2, 2, 3, 4, 3),),
+            example(
+                nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)), (2, 2, 3, 4, 3)
             ),
-            (
+            example(
                 nn.Conv3d(4, 4, (2, 1, 2), groups=2, dilation=(2, 1, 1), bias=False),
-                (example_values(2, 4, 4, 2, 3),),
+                (2, 4, 4, 2, 3),
             ),
-            (nn.Conv3d(1, 2, (2, 2, 3), padding="same"), (example_values(2, 1, 2, 3, 3),)),
+            example(nn.Conv3d(1, 2, (2, 2, 3), padding="same"), (2, 1, 2, 3, 3)),
         ]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
@@ -63,8 +63,8 @@ class Fold(Composite):
     def examples(self) -> list[Example]:
         """Windows that overlap, with padding, and that do not reach the end."""
         return [
-            (nn.Fold((4, 5), (2, 3), padding=(1, 0)), (example_values(2, 12, 15),)),
-            (nn.Fold((5, 4), 2, stride=2), (example_values(2, 4, 4),)),
+            example(nn.Fold((4, 5), (2, 3), padding=(1, 0)), (2, 12, 15)),
+            example(nn.Fold((5, 4), 2, stride=2), (2, 4, 4)),
         ]
 
 

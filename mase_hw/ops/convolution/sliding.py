@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
+from mase_hw.ops._base import Call, Example, along_batch, example
 from mase_hw.ops._composite import Composite
 
 
@@ -43,7 +43,7 @@ class Sliding(Composite):
     def examples(self) -> list[Example]:
         """Side by side, with a rest; overlapping; apart."""
         return [
-            (Apply(lambda x: x.unfold(1, 2, 2)), (example_values(2, 7, 3),)),
-            (Apply(lambda x: x.unfold(-1, 3, 2)), (example_values(2, 2, 7),)),
-            (Apply(lambda x: x.unfold(-1, 2, 3)), (example_values(2, 2, 8),)),
+            example(lambda x: x.unfold(1, 2, 2), (2, 7, 3)),
+            example(lambda x: x.unfold(-1, 3, 2), (2, 2, 7)),
+            example(lambda x: x.unfold(-1, 2, 3), (2, 2, 8)),
         ]

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size, pair
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._convolution import Convolution
 from mase_hw.ops.convolution._volumes import convolution_problems, tall, triple, untall
@@ -53,11 +53,10 @@ class ConvTranspose2d(Convolution):
 
     def examples(self) -> list[Example]:
         return [
-            (
-                nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
-                (example_values(2, 3, 3, 2),),
+            example(
+                nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1), (2, 3, 3, 2)
             ),
-            (nn.ConvTranspose2d(4, 6, 2, groups=2, dilation=2), (example_values(2, 4, 2, 3),)),
+            example(nn.ConvTranspose2d(4, 6, 2, groups=2, dilation=2), (2, 4, 2, 3)),
         ]
 
 
@@ -82,7 +81,7 @@ class ConvTranspose1d(ConvTranspose2d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.ConvTranspose1d(3, 3, 4, stride=2, padding=1), (example_values(2, 3, 5),)),
+            example(nn.ConvTranspose1d(3, 3, 4, stride=2, padding=1), (2, 3, 5)),
         ]
 
 
@@ -143,13 +142,13 @@ class ConvTranspose3d(Composite):
     def examples(self) -> list[Example]:
         """Stride with output padding; groups and dilation."""
         return [
-            (
+            example(
                 nn.ConvTranspose3d(2, 3, (2, 3, 2), (2, 2, 1), (0, 1, 1), (1, 1, 0)),
-                (example_values(2, 2, 2, 2, 3),),
+                (2, 2, 2, 2, 3),
             ),
-            (
+            example(
                 nn.ConvTranspose3d(4, 4, (2, 1, 2), 2, groups=2, dilation=(2, 1, 1), bias=False),
-                (example_values(2, 4, 2, 2, 2),),
+                (2, 4, 2, 2, 2),
             ),
         ]
 

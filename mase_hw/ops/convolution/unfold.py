@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
@@ -54,6 +54,6 @@ class Unfold(Composite):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Unfold(2), (example_values(2, 2, 3, 4),)),
-            (nn.Unfold((2, 3), (2, 1), 1, stride=2), (example_values(2, 1, 4, 5),)),
+            example(nn.Unfold(2), (2, 2, 3, 4)),
+            example(nn.Unfold((2, 3), (2, 1), 1, stride=2), (2, 1, 4, 5)),
         ]

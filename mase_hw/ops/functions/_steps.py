@@ -15,12 +15,11 @@ from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.formats import FIXED_POINT
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.ops._base import (
-    Apply,
     Call,
     Example,
     Operator,
     Reference,
-    example_values,
+    example,
     torch_target,
 )
 from mase_hw.ops._tiling import Elementwise
@@ -66,7 +65,7 @@ class Step(Operator, Elementwise):
 
     def examples(self) -> list[Example]:
         target: Any = torch_target(self.targets[0])
-        return [(Apply(lambda x: target(x * 3.0)), (example_values(3, 11),))]
+        return [example(lambda x: target(x * 3.0), (3, 11))]
 
 
 def _whole(step: Step, call: Call) -> Fixed:

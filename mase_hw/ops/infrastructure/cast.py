@@ -6,8 +6,6 @@ see `mase_hw.arithmetic.requantize`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.arithmetic.results import result_problems
@@ -25,18 +23,18 @@ from mase_hw.geometry.blocks import (
 )
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._library import define_identity
+from mase_hw.ops._library import copied, define
 from mase_hw.ops._one_cell import fields, one_cell, row_fields
 from mase_hw.ops._tiling import Elementwise, Ordered
 
-define_identity("cast")
+define("cast(Tensor self) -> Tensor", copied)
 
 
 class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
     name = "cast"
-    targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
+    targets: tuple[str, ...] = ("mase.cast.default",)
     role = "cast"
     families = frozenset(Family)
 

@@ -16,8 +16,15 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.float_order import FloatOrder as FloatOrderCell
 from mase_hw.formats import FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._library import define_order
+from mase_hw.ops._base import (
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example,
+)
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import fields, one_cell
 
@@ -33,7 +40,12 @@ def _placed(
     return found.to(values.dtype)
 
 
-define_order("float_order", _placed)
+define(
+    "float_order(Tensor self, int width, int exponent_width, int exponent_bias, bool back)"
+    " -> Tensor",
+    _placed,
+    opaque=True,
+)
 
 
 def _shape(number: Format | None) -> tuple[int, int, int] | None:
@@ -104,7 +116,7 @@ class FloatOrder(Operator, Numeric):
             result: Tensor = target(places, 8, 4, 7, True)
             return result
 
-        return [(Apply(there_and_back), (example_values(3, 11),))]
+        return [example(there_and_back, (3, 11))]
 
     @staticmethod
     def _places(call: Call) -> Fixed:

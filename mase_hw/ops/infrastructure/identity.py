@@ -9,10 +9,9 @@ from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import (
-    Apply,
     Call,
     Example,
-    example_values,
+    example,
 )
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
@@ -61,7 +60,7 @@ class Identity(Wire, Removable, Rewritten):
 
     def examples(self) -> list[Example]:
         """A copy, and beside it something to compute."""
-        return [(Apply(lambda x: x.clone().relu()), (example_values(3, 5),))]
+        return [example(lambda x: x.clone().relu(), (3, 5))]
 
 
 def _is_real(dtype: str) -> bool:

@@ -20,8 +20,15 @@ from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._library import define_steps
+from mase_hw.ops._base import (
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example,
+)
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
 from mase_hw.ops.infrastructure.fake_quantize import rounded_to
@@ -31,7 +38,11 @@ def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor
     return values * scale if back else values / scale
 
 
-define_steps("scaled_steps", _in_steps)
+define(
+    "scaled_steps(Tensor self, float scale, bool back, int bits=0) -> Tensor",
+    _in_steps,
+    opaque=True,
+)
 
 
 def whole_steps(values: Tensor, number: ScaledInteger) -> Tensor:
@@ -112,7 +123,7 @@ class ScaledSteps(Operator, Numeric):
 
     def examples(self) -> list[Example]:
         target = torch.ops.mase.scaled_steps.default
-        return [(Apply(lambda x: target(x, 0.03, False)), (example_values(3, 11),))]
+        return [example(lambda x: target(x, 0.03, False), (3, 11))]
 
     @staticmethod
     def _factor(call: Call) -> tuple[int, int]:

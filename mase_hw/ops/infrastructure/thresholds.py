@@ -30,7 +30,7 @@ from mase_hw.ops._base import (
     example_values,
     unformatted,
 )
-from mase_hw.ops._library import define_thresholds
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Rescaled
 from mase_hw.ops._one_cell import fields, shortest_beats
 from mase_hw.ops._tiling import Elementwise
@@ -46,7 +46,11 @@ def _counted(
     return lowest + step * above.sum(-1).to(values.dtype)
 
 
-define_thresholds("thresholds", _counted)
+define(
+    "thresholds(Tensor self, Tensor bounds, Tensor signs, float lowest, float step) -> Tensor",
+    _counted,
+    opaque=True,
+)
 
 
 class Thresholds(Operator, Elementwise, Rescaled):

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
 from mase_hw.ops.movement._gather import GatherRows
@@ -50,8 +50,8 @@ class UpsampleNearest2d(GatherRows, Ordered):
     def examples(self) -> list[Example]:
         """A whole factor, and a size that is none."""
         return [
-            (nn.Upsample(scale_factor=2), (example_values(2, 3, 2, 3),)),
-            (nn.Upsample(size=(3, 5)), (example_values(2, 2, 2, 3),)),
+            example(nn.Upsample(scale_factor=2), (2, 3, 2, 3)),
+            example(nn.Upsample(size=(3, 5)), (2, 2, 2, 3)),
         ]
 
 
@@ -62,7 +62,7 @@ class UpsampleNearest1d(UpsampleNearest2d):
     targets = ("aten.upsample_nearest1d.vec",)
 
     def examples(self) -> list[Example]:
-        return [(nn.Upsample(scale_factor=3), (example_values(2, 3, 4),))]
+        return [example(nn.Upsample(scale_factor=3), (2, 3, 4))]
 
 
 class UpsampleNearestExact1d(UpsampleNearest2d):
@@ -78,7 +78,7 @@ class UpsampleNearestExact1d(UpsampleNearest2d):
     def examples(self) -> list[Example]:
         """A size that is no multiple."""
         return [
-            (nn.Upsample(size=7, mode="nearest-exact"), (example_values(2, 3, 4),)),
+            example(nn.Upsample(size=7, mode="nearest-exact"), (2, 3, 4)),
         ]
 
 
@@ -95,6 +95,6 @@ class UpsampleNearestExact2d(UpsampleNearest2d):
     def examples(self) -> list[Example]:
         """Whole factors give what `nearest` gives; others do not."""
         return [
-            (nn.Upsample(scale_factor=3, mode="nearest-exact"), (example_values(2, 2, 2, 2),)),
-            (nn.Upsample(size=(3, 5), mode="nearest-exact"), (example_values(2, 2, 2, 3),)),
+            example(nn.Upsample(scale_factor=3, mode="nearest-exact"), (2, 2, 2, 2)),
+            example(nn.Upsample(size=(3, 5), mode="nearest-exact"), (2, 2, 2, 3)),
         ]

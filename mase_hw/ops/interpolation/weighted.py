@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from mase_hw.ops._base import Example, example_values
+from mase_hw.ops._base import Example, example
 from mase_hw.ops.interpolation._interpolate import Interpolation
 
 
@@ -18,7 +18,7 @@ class UpsampleLinear1d(Interpolation):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Upsample(scale_factor=2, mode="linear"), (example_values(2, 3, 4),)),
+            example(nn.Upsample(scale_factor=2, mode="linear"), (2, 3, 4)),
         ]
 
 
@@ -32,11 +32,8 @@ class UpsampleBilinear2d(Interpolation):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Upsample(scale_factor=2, mode="bilinear"), (example_values(2, 2, 3, 2),)),
-            (
-                nn.Upsample(size=(5, 3), mode="bilinear", align_corners=True),
-                (example_values(2, 2, 3, 2),),
-            ),
+            example(nn.Upsample(scale_factor=2, mode="bilinear"), (2, 2, 3, 2)),
+            example(nn.Upsample(size=(5, 3), mode="bilinear", align_corners=True), (2, 2, 3, 2)),
         ]
 
 
@@ -50,7 +47,7 @@ class UpsampleTrilinear3d(Interpolation):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Upsample(scale_factor=2, mode="trilinear"), (example_values(2, 1, 2, 2, 3),)),
+            example(nn.Upsample(scale_factor=2, mode="trilinear"), (2, 1, 2, 2, 3)),
         ]
 
 
@@ -64,5 +61,5 @@ class UpsampleBicubic2d(Interpolation):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Upsample(scale_factor=(2, 1.5), mode="bicubic"), (example_values(2, 1, 3, 4),)),
+            example(nn.Upsample(scale_factor=(2, 1.5), mode="bicubic"), (2, 1, 3, 4)),
         ]

@@ -28,10 +28,11 @@ from mase_hw.ops._base import (
     Example,
     Reference,
     along_batch,
+    example,
     example_values,
     torch_target,
 )
-from mase_hw.ops._library import define_joining
+from mase_hw.ops._library import define
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
@@ -45,7 +46,7 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
 
 
-define_joining("cat", _joined)
+define("cat(Tensor[] tensors, int dim=0) -> Tensor", _joined)
 
 
 class Cat(Moves, Rewritten, Ordered, Tiled):
@@ -156,12 +157,14 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return [
             (Apply(lambda x, y: torch.cat([x, y], 1)), images),
             (Apply(lambda x, y: torch.cat([x, y], 1)), rows),
-            (
-                Apply(lambda x, y, z: torch.cat([x, y, z], -1)),
-                (example_values(2, 4), example_values(2, 5), example_values(2, 7)),
+            example(
+                lambda x, y, z: torch.cat([x, y, z], -1),
+                (2, 4),
+                example_values(2, 5),
+                example_values(2, 7),
             ),
-            (
+            example(
                 Apply(lambda x, c: torch.cat([c.expand(x.shape[0], 5), x], 1), constant),
-                (rows[0][:, 0],),
+                rows[0][:, 0],
             ),
         ]

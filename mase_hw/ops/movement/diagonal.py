@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
+from mase_hw.ops._base import Call, Example, along_batch, example
 from mase_hw.ops._composite import Composite
 
 
@@ -41,9 +41,9 @@ class Diagonal(Composite):
     def examples(self) -> list[Example]:
         """Of rows and columns; beside it; of other dimensions."""
         return [
-            (Apply(lambda x: x.diagonal(dim1=1, dim2=2)), (example_values(2, 3, 4),)),
-            (Apply(lambda x: x.diagonal(-1, 1, 2)), (example_values(2, 4, 3),)),
-            (Apply(lambda x: x.diagonal(1, 3, 1)), (example_values(2, 3, 2, 4),)),
+            example(lambda x: x.diagonal(dim1=1, dim2=2), (2, 3, 4)),
+            example(lambda x: x.diagonal(-1, 1, 2), (2, 4, 3)),
+            example(lambda x: x.diagonal(1, 3, 1), (2, 3, 2, 4)),
         ]
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.movement._broadcast import aligned_order
@@ -34,8 +34,8 @@ from mase_hw.ops.movement._moves import Moves
 class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     """`y[i, j] = x[i, 0]`."""
 
-    name: ClassVar[str] = "expand"
-    targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
+    name = "expand"
+    targets: tuple[str, ...] = ("aten.expand.default", "aten.expand_as.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Take the size of the other tensor as a number."""
@@ -131,13 +131,10 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     def examples(self) -> list[Example]:
         """Rows; lanes; two dimensions with one between."""
         return [
-            (Apply(lambda x: x.expand(-1, 4, -1)), (example_values(2, 1, 5),)),
-            (Apply(lambda x: x.expand(-1, -1, 5)), (example_values(2, 3, 1),)),
-            (Apply(lambda x: x.expand(-1, 2, -1, 4)), (example_values(2, 1, 3, 1),)),
-            (
-                Apply(lambda x, y: x.expand_as(y) + y),
-                (example_values(2, 1, 3), example_values(2, 2, 3)),
-            ),
+            example(lambda x: x.expand(-1, 4, -1), (2, 1, 5)),
+            example(lambda x: x.expand(-1, -1, 5), (2, 3, 1)),
+            example(lambda x: x.expand(-1, 2, -1, 4), (2, 1, 3, 1)),
+            example(lambda x, y: x.expand_as(y) + y, (2, 1, 3), example_values(2, 2, 3)),
         ]
 
 

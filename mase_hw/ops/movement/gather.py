@@ -6,13 +6,12 @@ Every index is compared with every place: short rows are meant. An index that is
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
+from mase_hw.ops._base import Call, Example, along_batch, example
 from mase_hw.ops._composite import Composite
 
 
@@ -21,7 +20,7 @@ class Gather(Composite):
 
     name = "gather"
     targets = ("aten.gather.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "index": "data_in_1"}
+    operand_names: Mapping[str, str] = {"self": "data_in_0", "index": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to select inferences, and shapes that differ elsewhere."""
@@ -59,6 +58,6 @@ class Gather(Composite):
         rows = torch.randint(0, 5, (2, 3, 2), generator=generator)
         columns = torch.randint(0, 3, (2, 4, 2), generator=generator)
         return [
-            (Apply(lambda x, i: torch.gather(x, -1, i)), (example_values(2, 3, 5), rows)),
-            (Apply(lambda x, i: torch.gather(x, 1, i)), (example_values(2, 3, 2), columns)),
+            example(lambda x, i: torch.gather(x, -1, i), (2, 3, 5), rows),
+            example(lambda x, i: torch.gather(x, 1, i), (2, 3, 2), columns),
         ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.movement._indices import picked
 
@@ -46,9 +46,9 @@ class Index(Composite):
         index = torch.tensor([4, 2, 0, 0])
         rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 3])
         return [
-            (Apply(lambda x, index: x[:, :, index], index), (example_values(2, 2, 5),)),
-            (Apply(lambda x, kept: x[:, kept], index > 0), (example_values(2, 4, 3),)),
-            (Apply(lambda x, r, c: x[:, r, c], rows, columns), (example_values(2, 3, 4),)),
+            example(Apply(lambda x, index: x[:, :, index], index), (2, 2, 5)),
+            example(Apply(lambda x, kept: x[:, kept], index > 0), (2, 4, 3)),
+            example(Apply(lambda x, r, c: x[:, r, c], rows, columns), (2, 3, 4)),
         ]
 
 

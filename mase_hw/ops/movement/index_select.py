@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import Apply, Call, Example, along_batch, example_values
+from mase_hw.ops._base import Apply, Call, Example, along_batch, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.movement._indices import picked
 
@@ -40,12 +40,12 @@ class IndexSelect(Composite):
     def examples(self) -> list[Example]:
         """A few columns; channels in another order."""
         return [
-            (
+            example(
                 Apply(lambda x, index: x.index_select(-1, index), torch.tensor([0, 2, 4, 1])),
-                (example_values(2, 5),),
+                (2, 5),
             ),
-            (
+            example(
                 Apply(lambda x, index: x.index_select(1, index), torch.tensor([2, 1, 0, 2])),
-                (example_values(2, 3, 4),),
+                (2, 3, 4),
             ),
         ]

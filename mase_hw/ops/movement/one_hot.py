@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 
 
@@ -35,4 +35,4 @@ class OneHot(Composite):
 
     def examples(self) -> list[Example]:
         numbers = torch.randint(0, 5, (2, 3), generator=torch.Generator().manual_seed(0))
-        return [(Apply(lambda x: one_hot(x, 5).float() * 0.5), (numbers,))]
+        return [example(lambda x: one_hot(x, 5).float() * 0.5, numbers)]

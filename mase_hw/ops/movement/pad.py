@@ -10,7 +10,7 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
@@ -121,17 +121,14 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         """Every mode; channels, and a row that also loses an element."""
         pad = torch.nn.functional.pad
         return [
-            (Apply(lambda x: pad(x, (1, 2, 0, 1))), (example_values(2, 3, 2, 4),)),
-            (Apply(lambda x: pad(x, (-1, 1), value=0.75)), (example_values(2, 2, 5),)),
-            (Apply(lambda x: pad(x, (2, 1, 1, 2), mode="reflect")), (example_values(2, 2, 3, 4),)),
-            (Apply(lambda x: pad(x, (2, 1), mode="replicate")), (example_values(2, 3, 4),)),
-            (Apply(lambda x: pad(x, (1, 1, 1, 1), mode="circular")), (example_values(2, 2, 3, 3),)),
-            (Apply(lambda x: pad(x, (0, 0, 0, 0, 1, 2))), (example_values(2, 2, 2, 2),)),
-            (
-                Apply(lambda x: pad(x, (1, 0, 0, 1, 1, 1), mode="replicate")),
-                (example_values(2, 1, 2, 3, 2),),
-            ),
-            (Apply(lambda x: pad(x, (-1, 2), value=0.5)), (example_values(2, 5),)),
+            example(lambda x: pad(x, (1, 2, 0, 1)), (2, 3, 2, 4)),
+            example(lambda x: pad(x, (-1, 1), value=0.75), (2, 2, 5)),
+            example(lambda x: pad(x, (2, 1, 1, 2), mode="reflect"), (2, 2, 3, 4)),
+            example(lambda x: pad(x, (2, 1), mode="replicate"), (2, 3, 4)),
+            example(lambda x: pad(x, (1, 1, 1, 1), mode="circular"), (2, 2, 3, 3)),
+            example(lambda x: pad(x, (0, 0, 0, 0, 1, 2)), (2, 2, 2, 2)),
+            example(lambda x: pad(x, (1, 0, 0, 1, 1, 1), mode="replicate"), (2, 1, 2, 3, 2)),
+            example(lambda x: pad(x, (-1, 2), value=0.5), (2, 5)),
         ]
 
     @staticmethod

@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._base import Apply, Call, Example, example, example_values, torch_target
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._library import define_placing
+from mase_hw.ops._library import define
 from mase_hw.ops.movement._indices import picked
 
 
@@ -30,7 +29,7 @@ def _placed(values: Tensor, others: Tensor, places: Tensor) -> Tensor:
     return found.squeeze(-1) if places.shape[-1] == 1 else found.sum(-1, dtype=found.dtype)
 
 
-define_placing("placed", _placed)
+define("placed(Tensor self, Tensor others, Tensor places) -> Tensor", _placed)
 
 
 class Placed(Composite):
@@ -38,7 +37,7 @@ class Placed(Composite):
 
     name = "placed"
     targets = ("mase.placed.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "self": "data_in_0",
         "others": "data_in_1",
         "places": "places",
@@ -74,16 +73,18 @@ class Placed(Composite):
         )
         index = torch.tensor([[[1, 0, 1]]])
         return [
-            (Apply(lambda x, i: x.index_copy(2, i, x[:, :, 1:3] * 2), columns), (values,)),
-            (Apply(lambda x, i: x.index_add(1, i, x.flip(1)), rows), (values,)),
-            (
+            example(Apply(lambda x, i: x.index_copy(2, i, x[:, :, 1:3] * 2), columns), values),
+            example(Apply(lambda x, i: x.index_add(1, i, x.flip(1)), rows), values),
+            example(
                 Apply(
                     lambda x, c: torch.slice_scatter(c.expand(x.shape[0], 3, 5), x, 2, 1),
                     example_values(1, 3, 5, seed=2),
                 ),
-                (values,),
+                values,
             ),
-            (Apply(lambda x, i: x.scatter(1, i.expand(x.shape[0], 1, 3), 0.5), index), (values,)),
+            example(
+                Apply(lambda x, i: x.scatter(1, i.expand(x.shape[0], 1, 3), 0.5), index), values
+            ),
         ]
 
 

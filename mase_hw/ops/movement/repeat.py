@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 
 
@@ -38,6 +38,6 @@ class Repeat(Composite):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x.repeat(1, 2, 1)), (example_values(2, 2, 3),)),
-            (Apply(lambda x: x.repeat(1, 3)), (example_values(2, 3),)),
+            example(lambda x: x.repeat(1, 2, 1), (2, 2, 3)),
+            example(lambda x: x.repeat(1, 3), (2, 3)),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops.movement._crop import Crop
 
 
@@ -19,6 +19,6 @@ class Select(Crop):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x[:, -1]), (example_values(2, 3, 5),)),
-            (Apply(lambda x: x[:, :, 1]), (example_values(2, 4, 3),)),
+            example(lambda x: x[:, -1], (2, 3, 5)),
+            example(lambda x: x[:, :, 1], (2, 4, 3)),
         ]

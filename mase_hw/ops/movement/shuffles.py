@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops.movement._layout import Layout
 
 
@@ -20,7 +20,7 @@ class PixelShuffle(Layout):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.PixelShuffle(2), (example_values(2, 8, 2, 3),)),
+            example(nn.PixelShuffle(2), (2, 8, 2, 3)),
         ]
 
 
@@ -35,7 +35,7 @@ class PixelUnshuffle(Layout):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.PixelUnshuffle(2), (example_values(2, 2, 4, 6),)),
+            example(nn.PixelUnshuffle(2), (2, 2, 4, 6)),
         ]
 
 
@@ -55,5 +55,5 @@ class ChannelShuffle(Layout):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.ChannelShuffle(3), (example_values(2, 6, 2, 3),)),
+            example(nn.ChannelShuffle(3), (2, 6, 2, 3)),
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
 
@@ -26,7 +26,7 @@ class Slice(Crop, Removable):
     def examples(self) -> list[Example]:
         """The first channels; every other row; the middle of a row."""
         return [
-            (Apply(lambda x: x[:, :4]), (example_values(2, 7),)),
-            (Apply(lambda x: x[:, 1::2]), (example_values(2, 5, 3),)),
-            (Apply(lambda x: x[:, :, 1:3]), (example_values(2, 3, 5),)),
+            example(lambda x: x[:, :4], (2, 7)),
+            example(lambda x: x[:, 1::2], (2, 5, 3)),
+            example(lambda x: x[:, :, 1:3], (2, 3, 5)),
         ]

@@ -10,7 +10,7 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._library import define_joining
+from mase_hw.ops._library import define
 
 
 def _stacked(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -19,7 +19,7 @@ def _stacked(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.stack([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
 
 
-define_joining("stack", _stacked)
+define("stack(Tensor[] tensors, int dim=0) -> Tensor", _stacked)
 
 
 class Stack(Composite):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 
 
@@ -36,6 +36,6 @@ class TensorSplit(Composite):
     def examples(self) -> list[Example]:
         """Rows, of which one piece is not used; lanes."""
         return [
-            (Apply(lambda x: x.split([1, 2, 2], 1)[1] + 1), (example_values(2, 5, 3),)),
-            (Apply(lambda x: torch.mul(*x.chunk(2, -1))), (example_values(2, 2, 6),)),
+            example(lambda x: x.split([1, 2, 2], 1)[1] + 1, (2, 5, 3)),
+            example(lambda x: torch.mul(*x.chunk(2, -1)), (2, 2, 6)),
         ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
@@ -18,8 +17,8 @@ from mase_hw.ops.movement._layout import Layout
 class Permute(Layout, Ordered):
     """Dimensions in another order (torch.permute)."""
 
-    name: ClassVar[str] = "permute"
-    targets: ClassVar[tuple[str, ...]] = ("aten.permute.default",)
+    name = "permute"
+    targets: tuple[str, ...] = ("aten.permute.default",)
 
     def problems(self, call: Call) -> list[str]:
         """Also refuse to move the batch dimension."""
@@ -33,7 +32,7 @@ class Permute(Layout, Ordered):
         return tensor.permute(call.attributes["dims"])
 
     def examples(self) -> list[Example]:
-        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
+        return [example(lambda x: x.permute(0, 3, 1, 2), (2, 2, 3, 4))]
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Nothing moves here: the result is the same stream, in an order of its own.
@@ -80,8 +79,8 @@ class Transpose(Permute):
     def examples(self) -> list[Example]:
         """A matrix, and by torch's other word for it."""
         return [
-            (Apply(lambda x: x.transpose(1, 2)), (example_values(2, 4, 5),)),
-            (Apply(lambda x: x.swapaxes(1, -1)), (example_values(2, 3, 2, 2),)),
+            example(lambda x: x.transpose(1, 2), (2, 4, 5)),
+            example(lambda x: x.swapaxes(1, -1), (2, 3, 2, 2)),
         ]
 
 
@@ -98,4 +97,4 @@ class MatrixTranspose(Composite):
         return [aten.transpose.int(data, -2, -1)]
 
     def examples(self) -> list[Example]:
-        return [(Apply(lambda x: x.mT), (example_values(2, 4, 5),))]
+        return [example(lambda x: x.mT, (2, 4, 5))]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops.movement._layout import Layout
 
 
@@ -22,8 +22,8 @@ class Flip(Layout):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x.flip(-1)), (example_values(2, 3, 5),)),
-            (Apply(lambda x: x.flip([1, 3])), (example_values(2, 3, 2, 4),)),
+            example(lambda x: x.flip(-1), (2, 3, 5)),
+            example(lambda x: x.flip([1, 3]), (2, 3, 2, 4)),
         ]
 
 
@@ -41,6 +41,6 @@ class Roll(Layout):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x.roll(2, -1)), (example_values(2, 3, 5),)),
-            (Apply(lambda x: x.roll((1, -1), (1, 2))), (example_values(2, 3, 4, 2),)),
+            example(lambda x: x.roll(2, -1), (2, 3, 5)),
+            example(lambda x: x.roll((1, -1), (1, 2)), (2, 3, 4, 2)),
         ]

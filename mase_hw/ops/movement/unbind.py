@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 
 
@@ -22,7 +22,7 @@ class Unbind(Composite):
         return [aten.select.int(data, dim, index) for index in range(len(call.results))]
 
     def examples(self) -> list[Example]:
-        return [(Apply(lambda x: _sum(x.unbind(1))), (example_values(2, 3, 4),))]
+        return [example(lambda x: _sum(x.unbind(1)), (2, 3, 4))]
 
 
 def _sum(rows: Sequence[Tensor]) -> Tensor:

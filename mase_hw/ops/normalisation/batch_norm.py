@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +32,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
 
     name = "batch_norm"
     targets = ("aten.batch_norm.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "input": "data_in_0",
         "weight": "weight",
         "bias": "bias",

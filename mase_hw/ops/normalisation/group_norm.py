@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -36,7 +36,7 @@ class GroupNorm(Composite):
             norm.bias.copy_(example_values(4, seed=2))
         return [
             (norm, (example_values(3, 4, 3),)),
-            (nn.GroupNorm(1, 2, affine=False), (example_values(3, 2, 2, 2),)),
+            example(nn.GroupNorm(1, 2, affine=False), (3, 2, 2, 2)),
         ]
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.normalisation.group_norm import grouped
 
@@ -35,6 +35,6 @@ class InstanceNorm(Composite):
         """Without statistics of training, and with them."""
         kept = nn.InstanceNorm1d(3, track_running_stats=True).eval()
         return [
-            (nn.InstanceNorm1d(3), (example_values(3, 3, 5),)),
+            example(nn.InstanceNorm1d(3), (3, 3, 5)),
             (kept, (example_values(3, 3, 4),)),
         ]

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example, example_values
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
 
@@ -40,6 +40,6 @@ class LayerNorm(RowNorm):
             norm.bias.copy_(example_values(7, seed=2))
         return [
             (norm, (example_values(3, 2, 7),)),
-            (nn.LayerNorm(4, elementwise_affine=False), (example_values(3, 4),)),
-            (nn.LayerNorm((3, 2), bias=False), (example_values(3, 2, 3, 2),)),
+            example(nn.LayerNorm(4, elementwise_affine=False), (3, 4)),
+            example(nn.LayerNorm((3, 2), bias=False), (3, 2, 3, 2)),
         ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops.pooling._adaptive import AdaptivePool
 from mase_hw.ops.pooling._pool3d import Pool3d
 
@@ -25,8 +25,8 @@ class AdaptiveAvgPool2d(AdaptivePool):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveAvgPool2d(1), (example_values(2, 5, 3, 4),)),
-            (nn.AdaptiveAvgPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
+            example(nn.AdaptiveAvgPool2d(1), (2, 5, 3, 4)),
+            example(nn.AdaptiveAvgPool2d((3, 2)), (2, 2, 5, 3)),
         ]
 
 
@@ -38,7 +38,7 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AdaptiveAvgPool1d(3), (example_values(2, 3, 7),))]
+        return [example(nn.AdaptiveAvgPool1d(3), (2, 3, 7))]
 
 
 class AdaptiveAvgPool3d(Pool3d):
@@ -55,6 +55,6 @@ class AdaptiveAvgPool3d(Pool3d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveAvgPool3d(1), (example_values(2, 3, 2, 3, 2),)),
-            (nn.AdaptiveAvgPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
+            example(nn.AdaptiveAvgPool3d(1), (2, 3, 2, 3, 2)),
+            example(nn.AdaptiveAvgPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
         ]

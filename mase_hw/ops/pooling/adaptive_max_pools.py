@@ -7,15 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d
 
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
-from mase_hw.ops._library import define_sized
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
 from mase_hw.ops.pooling._pool3d import Pool3d
 from mase_hw.ops.pooling._windows import indices
 
-define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
+define(
+    "adaptive_max_pool2d(Tensor self, SymInt[] size) -> Tensor",
+    lambda values, size: adaptive_max_pool2d(values, size),
+)
 
 
 class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
@@ -39,12 +42,9 @@ class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveMaxPool2d(1), (example_values(2, 5, 3, 4),)),
-            (nn.AdaptiveMaxPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
-            (
-                Apply(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1]),
-                (example_values(2, 2, 5, 3),),
-            ),
+            example(nn.AdaptiveMaxPool2d(1), (2, 5, 3, 4)),
+            example(nn.AdaptiveMaxPool2d((3, 2)), (2, 2, 5, 3)),
+            example(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1], (2, 2, 5, 3)),
         ]
 
 
@@ -55,7 +55,10 @@ def with_places(target: Callable[..., object], call: Call, data: Tensor) -> list
     return [target(data, positions), indices(data, call.result.shape[1], positions, axes)]
 
 
-define_sized("adaptive_max_pool1d", lambda values, size: adaptive_max_pool1d(values, size))
+define(
+    "adaptive_max_pool1d(Tensor self, SymInt[] size) -> Tensor",
+    lambda values, size: adaptive_max_pool1d(values, size),
+)
 
 
 class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
@@ -69,7 +72,7 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AdaptiveMaxPool1d(3), (example_values(2, 3, 7),))]
+        return [example(nn.AdaptiveMaxPool1d(3), (2, 3, 7))]
 
 
 class AdaptiveMaxPool3d(Pool3d):
@@ -94,6 +97,6 @@ class AdaptiveMaxPool3d(Pool3d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveMaxPool3d(1), (example_values(2, 3, 2, 3, 2),)),
-            (nn.AdaptiveMaxPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
+            example(nn.AdaptiveMaxPool3d(1), (2, 3, 2, 3, 2)),
+            example(nn.AdaptiveMaxPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
         ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops.pooling._pool import SlidingPool
 from mase_hw.ops.pooling._pool3d import Pool3d
 
@@ -41,11 +41,10 @@ class AvgPool2d(SlidingPool):
 
     def examples(self) -> list[Example]:
         return [
-            (
-                nn.AvgPool2d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),
-                (example_values(2, 3, 4, 6),),
+            example(
+                nn.AvgPool2d(3, 2, padding=1, count_include_pad=False, ceil_mode=True), (2, 3, 4, 6)
             ),
-            (nn.AvgPool2d((1, 3), divisor_override=5), (example_values(2, 2, 2, 6),)),
+            example(nn.AvgPool2d((1, 3), divisor_override=5), (2, 2, 2, 6)),
         ]
 
 
@@ -57,7 +56,7 @@ class AvgPool1d(AvgPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AvgPool1d(3, 2), (example_values(2, 3, 9),))]
+        return [example(nn.AvgPool1d(3, 2), (2, 3, 9))]
 
 
 class AvgPool3d(Pool3d):
@@ -83,9 +82,9 @@ class AvgPool3d(Pool3d):
 
     def examples(self) -> list[Example]:
         return [
-            (
+            example(
                 nn.AvgPool3d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),
-                (example_values(2, 2, 3, 4, 3),),
+                (2, 2, 3, 4, 3),
             ),
-            (nn.AvgPool3d((2, 1, 3), divisor_override=5), (example_values(2, 2, 2, 2, 6),)),
+            example(nn.AvgPool3d((2, 1, 3), divisor_override=5), (2, 2, 2, 2, 6)),
         ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,9 +16,9 @@ from torch.nn.functional import fractional_max_pool2d, fractional_max_pool3d
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import Axis
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._library import define_fractional
+from mase_hw.ops._library import define
 from mase_hw.ops.pooling._windows import indices, largest
 
 
@@ -32,7 +32,20 @@ def _pooled(
     return found
 
 
-define_fractional("fractional_max_pool", _pooled)
+def _empty(
+    values: Tensor, kernel: list[int], size: list[int], samples: Tensor
+) -> tuple[Tensor, Tensor]:
+    pooled = values.new_empty((*values.shape[:2], *size))
+    return pooled, torch.empty_like(pooled, dtype=torch.int64)
+
+
+define(
+    "fractional_max_pool(Tensor self, int[] kernel_size, int[] output_size, Tensor samples)"
+    " -> (Tensor, Tensor)",
+    _pooled,
+    opaque=True,
+    shapes=_empty,
+)
 
 
 class FractionalMaxPool(Composite):
@@ -44,7 +57,7 @@ class FractionalMaxPool(Composite):
         "aten.fractional_max_pool3d.default",
         "mase.fractional_max_pool.default",
     )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "self": "data_in_0",
         "random_samples": "samples",
         "samples": "samples",
@@ -101,8 +114,8 @@ class FractionalMaxPool(Composite):
             return fractional_max_pool3d(x, 2, output_size=(2, 1, 3), _random_samples=rows)
 
         return [
-            (Apply(images, image), (example_values(2, 2, 5, 7),)),
-            (Apply(volumes, volume), (example_values(2, 1, 4, 3, 5),)),
+            example(Apply(images, image), (2, 2, 5, 7)),
+            example(Apply(volumes, volume), (2, 1, 4, 3, 5)),
         ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._pool import SlidingPool
 from mase_hw.ops.pooling._pool3d import Pool3d
@@ -24,8 +24,8 @@ class MaxPool2d(SlidingPool, Selecting, Numeric):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.MaxPool2d(2), (example_values(2, 3, 4, 6),)),
-            (nn.MaxPool2d(3, 2, padding=1, ceil_mode=True), (example_values(2, 5, 4, 5),)),
+            example(nn.MaxPool2d(2), (2, 3, 4, 6)),
+            example(nn.MaxPool2d(3, 2, padding=1, ceil_mode=True), (2, 5, 4, 5)),
         ]
 
 
@@ -37,7 +37,7 @@ class MaxPool1d(MaxPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.MaxPool1d(3, 2, padding=1, dilation=2), (example_values(2, 3, 9),))]
+        return [example(nn.MaxPool1d(3, 2, padding=1, dilation=2), (2, 3, 9))]
 
 
 class MaxPool3d(Pool3d):
@@ -58,9 +58,9 @@ class MaxPool3d(Pool3d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.MaxPool3d(2), (example_values(2, 2, 2, 4, 2),)),
-            (
+            example(nn.MaxPool3d(2), (2, 2, 2, 4, 2)),
+            example(
                 nn.MaxPool3d((2, 3, 2), (1, 2, 1), padding=(1, 1, 0), ceil_mode=True),
-                (example_values(2, 1, 3, 4, 3),),
+                (2, 1, 3, 4, 3),
             ),
         ]

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import max_pool1d, max_pool2d, max_unpool1d, max_unpool2d
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example, example_values
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
@@ -25,7 +24,7 @@ class MaxUnpool(Composite):
 
     name = "max_unpool"
     targets = ("aten.max_unpool2d.default", "aten.max_unpool3d.default")
-    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "indices": "data_in_1"}
+    operand_names: Mapping[str, str] = {"self": "data_in_0", "indices": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
         """Refuse a missing batch dimension, and windows that overlap."""
@@ -69,8 +68,8 @@ class MaxUnpool(Composite):
         values = example_values(2, 3, 4, 6)
         found, places = max_pool2d(values, 2, return_indices=True)
         return [
-            (Apply(signals), (example_values(2, 2, 5),)),
-            (Apply(lambda x, i: max_unpool2d(x, i, [2, 2])), (found, places)),
+            example(signals, (2, 2, 5)),
+            example(lambda x, i: max_unpool2d(x, i, [2, 2]), found, places),
         ]
 
 

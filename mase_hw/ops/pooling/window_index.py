@@ -19,10 +19,10 @@ from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.geometry.window import Axis, Gather, Window
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
-from mase_hw.ops._library import define_listed
+from mase_hw.ops._base import Call, Example, Reference, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops.pooling._windows import ListedWindows, windows_of
+from mase_hw.ops.pooling._windows import WINDOWS, ListedWindows, empty_result, windows_of
 
 
 def window_index(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:
@@ -37,7 +37,12 @@ def _places(sizes: torch.Size) -> Tensor:
     return torch.arange(float(sizes.numel())).reshape(1, 1, *sizes)
 
 
-define_listed("window_index", window_index, torch.int64)
+define(
+    f"window_index{WINDOWS}",
+    window_index,
+    opaque=True,
+    shapes=lambda *arguments: empty_result(*arguments, dtype=torch.int64),
+)
 
 
 class WindowIndex(ListedWindows, Selecting, Numeric):
@@ -136,8 +141,8 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         overlap = [-1, 0, 1, 1, 2, 3], [-1, 0, 1, 1, 2, 3, 3, 4, -1], [3, 3]
         apart = [0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [2, 2]
         return [
-            (Apply(lambda x: target(x, *overlap)), (example_values(2, 3, 4, 5),)),
-            (Apply(lambda x: target(x.relu(), *apart)), (example_values(2, 2, 4, 6),)),
+            example(lambda x: target(x, *overlap), (2, 3, 4, 5)),
+            example(lambda x: target(x.relu(), *apart), (2, 2, 4, 6)),
         ]
 
 

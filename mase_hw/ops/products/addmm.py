@@ -7,13 +7,13 @@ of two streams, their product and a sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops.products._constant_product import (
     ConstantProduct,
     is_right,
@@ -31,7 +31,7 @@ class Addmm(ConstantProduct):
         "aten.addmv.default",
         "aten.baddbmm.default",
     )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "self": "data_in_2",
         "mat1": "data_in_0",
         "mat": "data_in_0",
@@ -67,9 +67,11 @@ class Addmm(ConstantProduct):
         return [
             (Apply(lambda x, w, b: torch.addmm(b, x, w), weight, row), streams[:1]),
             (Apply(lambda x, y, w: torch.addmm(y, x, w, beta=2, alpha=0.5), weight), streams),
-            (
-                Apply(lambda x, y, z: torch.baddbmm(z, x, y)),
-                (example_values(3, 2, 4), example_values(3, 4, 3), example_values(3, 2, 3)),
+            example(
+                lambda x, y, z: torch.baddbmm(z, x, y),
+                (3, 2, 4),
+                example_values(3, 4, 3),
+                example_values(3, 2, 3),
             ),
         ]
 

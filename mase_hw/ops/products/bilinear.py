@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -17,7 +16,7 @@ class Bilinear(Composite):
 
     name = "bilinear"
     targets = ("aten.bilinear.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "input1": "data_in_0",
         "input2": "data_in_1",
         "weight": "weight",

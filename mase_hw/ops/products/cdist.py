@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops._composite import Composite
 
 
@@ -18,7 +17,7 @@ class CDist(Composite):
 
     name = "cdist"
     targets = ("aten.cdist.default", "aten._cdist_forward.default")
-    operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
+    operand_names: Mapping[str, str] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
         if float(call.attributes["p"]) not in (1.0, 2.0):
@@ -39,7 +38,7 @@ class CDist(Composite):
         """Streams; the rows of a constant; sums of absolute values."""
         values, others = example_values(2, 3, 4), example_values(2, 2, 4, seed=1)
         return [
-            (Apply(torch.cdist), (values, others)),
-            (Apply(torch.cdist, example_values(5, 4, seed=2)), (values,)),
-            (Apply(lambda x, y: torch.cdist(x, y, p=1.0)), (values, others)),
+            example(torch.cdist, values, others),
+            example(Apply(torch.cdist, example_values(5, 4, seed=2)), values),
+            example(lambda x, y: torch.cdist(x, y, p=1.0), values, others),
         ]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
 
 # A least length that no row in a number format has, unless it is zero.
@@ -21,7 +20,7 @@ class CosineSimilarity(Composite):
 
     name = "cosine_similarity"
     targets = ("aten.cosine_similarity.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {"x1": "data_in_0", "x2": "data_in_1"}
+    operand_names: Mapping[str, str] = {"x1": "data_in_0", "x2": "data_in_1"}
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         dims, eps = [int(call.attributes["dim"])], float(call.attributes["eps"])
@@ -42,9 +41,4 @@ class CosineSimilarity(Composite):
         return [aten.div.Tensor(products, aten.mul.Tensor(*bounded))]
 
     def examples(self) -> list[Example]:
-        return [
-            (
-                Apply(lambda x, y: torch.cosine_similarity(x, y, -1)),
-                (example_values(2, 3, 5), example_values(2, 3, 5, seed=1)),
-            )
-        ]
+        return [example(lambda x, y: torch.cosine_similarity(x, y, -1), (2, 3, 5), (2, 3, 5))]

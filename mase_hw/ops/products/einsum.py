@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops.products._constant_product import ConstantProduct, stacked
 
 
@@ -105,34 +105,22 @@ class Einsum(ConstantProduct):
         """Two indices summed, two that are new; streams; a matrix for each; three operands."""
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
         return [
-            (
-                Apply(lambda x, w: torch.einsum("bhd,hde->be", x, w), narrow),
-                (example_values(2, 3, 4),),
-            ),
-            (
-                Apply(lambda x, w: torch.einsum("...d,dhe->...he", x, w), wide),
-                (example_values(2, 3, 4),),
-            ),
-            (
-                Apply(lambda x, y: torch.einsum("bihc,bjhc->bhij", x, y)),
-                (example_values(2, 3, 2, 4), example_values(2, 2, 2, 4, seed=1)),
-            ),
-            (
-                Apply(lambda x, y: torch.einsum("bi,bji->bj", x, y)),
-                (example_values(2, 4), example_values(2, 3, 4, seed=1)),
-            ),
-            (
+            example(Apply(lambda x, w: torch.einsum("bhd,hde->be", x, w), narrow), (2, 3, 4)),
+            example(Apply(lambda x, w: torch.einsum("...d,dhe->...he", x, w), wide), (2, 3, 4)),
+            example(lambda x, y: torch.einsum("bihc,bjhc->bhij", x, y), (2, 3, 2, 4), (2, 2, 2, 4)),
+            example(lambda x, y: torch.einsum("bi,bji->bj", x, y), (2, 4), (2, 3, 4)),
+            example(
                 Apply(
                     lambda x, w: torch.einsum("btd,tde->bte", x, w), example_values(3, 4, 2, seed=1)
                 ),
-                (example_values(2, 3, 4),),
+                (2, 3, 4),
             ),
-            (
+            example(
                 Apply(
                     lambda x, w: torch.einsum("bi,bj,ij->bij", x, x, w),
                     example_values(3, 3, seed=1),
                 ),
-                (example_values(2, 3),),
+                (2, 3),
             ),
             (Apply(lambda x, y: torch.einsum("bii,bij->b", x, y)), (example_values(2, 3, 3),) * 2),
         ]
