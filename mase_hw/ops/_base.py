@@ -277,6 +277,11 @@ def torch_target(name: str) -> Callable[..., Tensor]:
     return target
 
 
+def overloads(names: str) -> tuple[str, ...]:
+    """Return ATen overloads, `sin` for `aten.sin.default`; names with dots are whole."""
+    return tuple(name if "." in name else f"aten.{name}.default" for name in names.split())
+
+
 def along_batch(what: str, fix: str) -> str:
     """Return why an operator, as it says of itself, does not work along the first dimension."""
     return (

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw.approximation import EVERYWHERE, Domain, Real, RealMath
-from mase_hw.ops._base import Attributes
+from mase_hw.ops._base import Attributes, overloads
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._rewriting import Borrowed, Spelling
 from mase_hw.ops._unary import Unary
@@ -50,9 +50,7 @@ class Formula(Unary):
         required: Attributes | None = None,
     ) -> None:
         self.name = name
-        self.targets = tuple(
-            target if "." in target else f"aten.{target}.default" for target in targets.split()
-        )
+        self.targets = overloads(targets)
         self.keeps_format = keeps_format
         self.required_attributes = required or {}
         self._parts = {"domain": domain, "knots": knots, "bounds": bounds}

@@ -5,7 +5,7 @@ The operand is rounded to a whole number as the function says, exactly, and that
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -20,6 +20,7 @@ from mase_hw.ops._base import (
     Operator,
     Reference,
     example,
+    overloads,
     torch_target,
 )
 from mase_hw.ops._tiling import Elementwise
@@ -28,14 +29,18 @@ from mase_hw.ops._tiling import Elementwise
 class Step(Operator, Elementwise):
     """A rounding to whole numbers.
 
-    Attributes:
+    Args:
+        name: of the operator.
+        targets: torch operators of the default overload, and full names.
         rounding: how numbers are rounded, one of `mase_hw.formats.fixed.ROUNDING_MODES`.
         negates: whether it is the negative of a number that is rounded, and negated again.
     """
 
     families = FIXED_POINT
-    rounding: ClassVar[str]
-    negates = False
+
+    def __init__(self, name: str, targets: str, rounding: str, *, negates: bool = False) -> None:
+        self.name, self.targets = name, overloads(targets)
+        self.rounding, self.negates = rounding, negates
 
     def problems(self, call: Call) -> list[str]:
         if call.attributes.get("decimals"):
@@ -60,8 +65,8 @@ class Step(Operator, Elementwise):
         second = CastFixed(
             whole.encoding, result.quantized.encoding, lanes, self.negates, beats=beats
         )
-        made = net.add(first, "whole", data_in_0=net.input("data_in_0"))
-        return net.netlist(data_out_0=net.add(second, data_in_0=made))
+        wire = net.add(first, "whole", data_in_0=net.input("data_in_0"))
+        return net.netlist(data_out_0=net.add(second, data_in_0=wire))
 
     def examples(self) -> list[Example]:
         target: Any = torch_target(self.targets[0])

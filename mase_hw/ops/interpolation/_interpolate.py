@@ -6,14 +6,13 @@ Dimensions follow each other from the last one, and each result is rounded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call
+from mase_hw.ops._base import Call, Example
 from mase_hw.ops._composite import Composite
 from mase_hw.ops.convolution._images import no_batch
 
@@ -21,13 +20,19 @@ from mase_hw.ops.convolution._images import no_batch
 class Interpolation(Composite):
     """Upsampling, or downsampling, of signals, images and volumes.
 
-    Attributes:
+    Args:
         mode: torch's word.
         dimensions: of the space.
+        examples: see `Operator`.
     """
 
-    mode: ClassVar[str]
-    dimensions: ClassVar[int]
+    def __init__(self, mode: str, dimensions: int, examples: Callable[[], list[Example]]) -> None:
+        self.name = f"upsample_{mode}{dimensions}d"
+        self.targets = (f"aten.{self.name}.vec",)
+        self.mode, self.dimensions, self._examples = mode, dimensions, examples
+
+    def examples(self) -> list[Example]:
+        return self._examples()
 
     def problems(self, call: Call) -> list[str]:
         rank = len(call.operands["data_in_0"].shape)

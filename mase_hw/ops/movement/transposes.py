@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from torch import Tensor
 
-from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Example, example
-from mase_hw.ops._composite import Composite
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
 
@@ -82,19 +78,3 @@ class Transpose(Permute):
             example(lambda x: x.transpose(1, 2), (2, 4, 5)),
             example(lambda x: x.swapaxes(1, -1), (2, 3, 2, 2)),
         ]
-
-
-class MatrixTranspose(Composite):
-    """The last two dimensions exchanged (`x.mT`, torch.t)."""
-
-    name = "matrix_transpose"
-    targets = ("aten.mT.default", "aten.t.default")
-
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        data = operands["data_in_0"]
-        if len(call.result.shape) < 2:
-            return [aten.alias.default(data)]
-        return [aten.transpose.int(data, -2, -1)]
-
-    def examples(self) -> list[Example]:
-        return [example(lambda x: x.mT, (2, 4, 5))]
