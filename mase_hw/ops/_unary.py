@@ -151,16 +151,13 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return replace(found, module=main.module if main else None)
 
     def reference(self, call: Call) -> Reference:
-        """Evaluate the table, or the piecewise polynomial."""
         return self.evaluator(call).evaluate
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the table or the polynomial."""
         elements = elements_of(call)
         return one_cell(call, elements.unary_cell(self._evaluator(call, elements)))
 
     def problems(self, call: Call) -> list[str]:
-        """Add what the choice of formats makes impossible."""
         found = super().problems(call) or elements_of(call).unary_problems()
         if not found:
             try:

@@ -44,7 +44,6 @@ class PReLU(Operator, Elementwise):
         return replace(call, operands={**call.operands, "weight": weight}, constants=constants)
 
     def reference(self, call: Call) -> Reference:
-        """Multiply where negative, exactly, and cast."""
         operand, weight, result = _formats(call)
         # The slope does not vary along dimension 0, where inferences are stacked.
         slopes = call.constant_codes("weight")
@@ -62,14 +61,12 @@ class PReLU(Operator, Elementwise):
         return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse slopes that are not known."""
         found = super().problems(call)
         if "weight" not in call.constants:
             found.append("weight is not a constant: prelu has hardware for constant slopes")
         return found
 
     def examples(self) -> list[Example]:
-        """One slope, and one per channel."""
         return [
             example(nn.PReLU(), (3, 7)),
             example(Apply(torch.prelu, example_values(4)), (3, 4, 5)),

@@ -50,7 +50,6 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse scaled operands, two constants, and what the arithmetic refuses."""
         found = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
             found.append(f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first")
@@ -78,7 +77,6 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return elements_of(call).orders(broadcast_orders(call))
 
     def examples(self) -> list[Example]:
-        """Two streams, equal or not, a constant of one row, of one element, a Python scalar."""
         target = torch_target(self.targets[0])
         any_overload = torch_target(self.targets[0].rpartition(".")[0])
         row = example_values(7, seed=1)

@@ -74,7 +74,6 @@ class Div(Operator, Elementwise, Rewritten):
         return []
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse zeros, and divisors that `expression` multiplies with."""
         found = self._refused(call)
         divisor = call.attributes.get("divisor")
         if not found and (divisor is None or not _is_power(divisor)):

@@ -95,7 +95,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return result
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse constants, another dimension than the last but one, and a single place."""
         found = super().problems(call)
         if call.constants:
             found.append("what it keeps and where must be computed by the model, not constant")
@@ -106,7 +105,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return found
 
     def reference(self, call: Call) -> Reference:
-        """Return codes, numbers of places, state -> codes."""
         dim = call.attributes["dim"]
 
         def compute(entry: Tensor, position: Tensor, state: Tensor) -> Tensor:
@@ -158,7 +156,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return 0
 
     def examples(self) -> list[Example]:
-        """Heads, and rows; a number of places that is no power of two."""
         target = torch.ops.mase.cache.default
         position = torch.tensor([1])
         return [

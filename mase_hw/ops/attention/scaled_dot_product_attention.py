@@ -122,7 +122,6 @@ class ScaledDotProductAttention(Composite, Masked):
         return torch.ops.mase.padded_attention.default(*inputs, kept, constant, causal, **options)
 
     def problems(self, call: Call) -> list[str]:
-        """Return why it cannot be taken apart."""
         return self.refusals(call) or [
             "it is whole, as its parts have no number format: configure one for softmax and matmul"
         ]
@@ -181,7 +180,6 @@ class ScaledDotProductAttention(Composite, Masked):
         return bias.float() if bool(bias.any()) else None
 
     def examples(self) -> list[Example]:
-        """Heads as they come from a layer, with a causal mask, a mask and a bias, shared keys."""
         attention = nn.functional.scaled_dot_product_attention
         mask = torch.zeros(3, 3).masked_fill(~torch.ones(3, 3, dtype=torch.bool).tril(), -1e9)
         bias = mask + example_values(3, 3, seed=3).clamp(-1, 1)

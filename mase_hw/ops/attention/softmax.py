@@ -118,7 +118,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return make_format(fields)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a mask that streams, and formats that its tables are too small for."""
         found = super().problems(call)
         if "mask" in call.operands:
             found.append(
@@ -253,7 +252,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
             yield scaled, {"mask": None, "dim": -1, "scale": ANY_NUMBER}
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, over another one, and scaled with a mask."""
         mask = torch.ones(4, 7, dtype=torch.bool).tril(2)
         mask[1] = False
         masked = torch.ops.mase.masked_softmax

@@ -53,11 +53,9 @@ class Comparison(Binary, Selecting):
         return whole_format(min(low for low, _ in bounds) - 1, max(high for _, high in bounds) + 1)
 
     def result_format(self, call: Call) -> Format | None:
-        """Return that of 0 and 1."""
         return TRUTH
 
     def examples(self) -> list[Example]:
-        """Two streams, and equal ones; a stream and a number; what reads the result."""
         target = torch_target(self.targets[0])
         overloads = torch_target(self.targets[0].rpartition(".")[0])
         values = example_values(3, 7)

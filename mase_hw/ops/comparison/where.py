@@ -56,7 +56,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return TRUTH if name == _CONDITION else None
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse constants alone, numbers without end, and what is too wide."""
         found = super().problems(call)
         for name, value in call.constants.items():
             if not bool(value.isfinite().all()):
@@ -95,7 +94,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell; constant operands come from memories."""
         second, condition = (
             call.operands[name].quantized.encoding for name in ("data_in_1", _CONDITION)
         )
@@ -107,7 +105,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return broadcast_orders(call)
 
     def examples(self) -> list[Example]:
-        """Three streams; numbers; a constant condition; streams that are expanded."""
         values, others = example_values(3, 7), example_values(3, 7, seed=1)
         mask = example_values(7, seed=2) > 0
         return [

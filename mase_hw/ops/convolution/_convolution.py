@@ -65,7 +65,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judge
         return -1 if name == "bias" else -1 - self.dimensions
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, a missing batch dimension, and what cannot be summed."""
         found = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
             found.append(no_batch(self.dimensions + 2))

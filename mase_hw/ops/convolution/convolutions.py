@@ -22,7 +22,6 @@ class Conv2d(Convolution):
     dimensions = 2
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Slide with stride, dilation and padding."""
         _, *sizes = image_size(call.operands["data_in_0"])
         _, *positions = image_size(call.result)
         kernel = pair(call.operands["weight"].shape[2:], self.dimensions, 1)
@@ -45,7 +44,6 @@ class Conv2d(Convolution):
         return weight
 
     def examples(self) -> list[Example]:
-        """Stride, padding, dilation and groups; each channel for itself."""
         return [
             example(nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=1, bias=False), (2, 2, 7, 4)),
             example(nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (2, 6, 3, 6)),
@@ -81,7 +79,6 @@ class Conv3d(Composite):
         return convolution_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the convolution of a tall image."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if convolution_problems(call) or min(result) < 1:
             return None
@@ -125,7 +122,6 @@ class Conv3d(Composite):
         return [(span // 2, span - span // 2) for span in spans]
 
     def examples(self) -> list[Example]:
-        """Stride and padding; dilation and groups; an odd padding on both sides."""
         return [
             example(
                 nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)), (2, 2, 3, 4, 3)

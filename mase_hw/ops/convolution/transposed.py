@@ -100,7 +100,6 @@ class ConvTranspose3d(Composite):
         return convolution_problems(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the transposed convolution of a tall image."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if convolution_problems(call) or min(result) < 1:
             return None
@@ -140,7 +139,6 @@ class ConvTranspose3d(Composite):
         return [untall(made, result[1:], rows * stride[1], padding[1])]
 
     def examples(self) -> list[Example]:
-        """Stride with output padding; groups and dilation."""
         return [
             example(
                 nn.ConvTranspose3d(2, 3, (2, 3, 2), (2, 2, 1), (0, 1, 1), (1, 1, 0)),

@@ -28,7 +28,6 @@ class Pow(Unary):
     required_attributes = MappingProxyType({"exponent": 3})
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse exponents that are no finite numbers."""
         exponent = call.attributes["exponent"]
         if not abs(exponent) < _MOST:
             return [f"its exponent is {exponent}; allowed are numbers from -{_MOST} to {_MOST}"]
@@ -53,7 +52,6 @@ class Pow(Unary):
         return Domain(low, poles={0.0: inf} if exponent < 0 else {})
 
     def examples(self) -> list[Example]:
-        """A whole power, a negative one, halves, and another one."""
         return [
             example(lambda x: x**3, (3, 5)),
             example(lambda x: torch.pow(x, -2), (3, 5)),
@@ -72,7 +70,6 @@ class BasePower(Unary):
     required_attributes = MappingProxyType({"self": 2.0})
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a base that has no real powers."""
         base = float(call.attributes["self"])
         if base <= 0:
             return [f"{base:g} has no real powers of every exponent; a base is positive"]

@@ -39,7 +39,6 @@ class Cast(Operator, Elementwise, Ordered):
     families = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse odd scales, and blocks that hardware cannot stream."""
         found = super().problems(call)
         if found:
             return found
@@ -80,7 +79,6 @@ class Cast(Operator, Elementwise, Ordered):
         return 0
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes of the result's format."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         return scaled.cast_reference(given, result, self.multiplier_bits(call))
 

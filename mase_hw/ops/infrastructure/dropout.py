@@ -39,5 +39,4 @@ class Dropout(Wire, Removable):
         return found
 
     def examples(self) -> list[Example]:
-        """One in evaluation mode, and beside it something to compute."""
         return [example(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (3, 5))]

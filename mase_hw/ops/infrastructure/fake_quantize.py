@@ -151,7 +151,6 @@ class FakeQuantize(Cast, Numeric):
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse codes that no format has."""
         if format_of(call.attributes) is None:
             given = call.attributes
             return [

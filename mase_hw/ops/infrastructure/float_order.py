@@ -80,11 +80,9 @@ class FloatOrder(Operator, Numeric):
         return self._places(call) if call.attributes["back"] else self._float(call)
 
     def result_format(self, call: Call) -> Format | None:
-        """Return the places, or the float."""
         return self._float(call) if call.attributes["back"] else self._places(call)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse other formats than the float that is meant, and its places."""
         given, result = call.operands["data_in_0"].format, call.result.format
         places, number = (result, given) if not call.attributes["back"] else (given, result)
         wanted = self._float(call)

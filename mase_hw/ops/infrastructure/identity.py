@@ -51,7 +51,6 @@ class Identity(Wire, Removable, Rewritten):
         return [aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what would round to whole numbers."""
         found = super().problems(call)
         data, result = call.operands["data_in_0"].dtype, call.result.dtype
         if _is_real(data) and not _is_real(result):
@@ -59,7 +58,6 @@ class Identity(Wire, Removable, Rewritten):
         return found
 
     def examples(self) -> list[Example]:
-        """A copy, and beside it something to compute."""
         return [example(lambda x: x.clone().relu(), (3, 5))]
 
 

@@ -26,6 +26,5 @@ class LoopBoundary(Wire):
     shares_format = True
 
     def examples(self) -> list[Example]:
-        """One alone, which is a wire."""
         target = torch_target(self.targets[0])
         return [example(lambda x: target(x), (3, 5))]

@@ -85,7 +85,6 @@ class ScaledSteps(Operator, Numeric):
         return _whole(given, *self._factor(call))
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse other formats than integers of one scale, and steps of them."""
         given, result = call.operands["data_in_0"].format, call.result.format
         back = bool(call.attributes["back"])
         integers, steps = (result, given) if back else (given, result)

@@ -66,7 +66,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
     role = "thresholds"
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what is not compared in fixed point, and results that are no steps of codes."""
         if found := unformatted(call):
             return found
         if not {"bounds", "signs"} <= set(call.constants):
@@ -94,7 +93,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         return result
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes: bounds are compared with codes."""
         bounds, falling = _bounds(call), _falling(call)
         steps = _steps(call)
         assert steps is not None
@@ -141,7 +139,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         )
 
     def examples(self) -> list[Example]:
-        """Bounds of each channel that rise and fall; one for all; fifteen."""
         target = torch.ops.mase.thresholds.default
         bounds = example_values(1, 7, 3).sort(-1).values
         signs = example_values(1, 7, seed=1).sign()

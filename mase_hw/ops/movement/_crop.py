@@ -31,7 +31,6 @@ class Crop(GatherRows, Ordered):
         return int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to cut the batch, and to leave nothing."""
         found = super().problems(call)
         if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
             found.append(along_batch("it cuts", "cut another one"))

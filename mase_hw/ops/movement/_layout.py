@@ -29,7 +29,6 @@ class Layout(Moves):
         """Return the moved elements of `[inferences, ...]`, or of one inference."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a move that mixes inferences."""
         found = super().problems(call)
         if call.operands["data_in_0"].elements != call.result.elements:
             found.append("elements of different inferences are mixed; keep the batch dimension")
@@ -47,7 +46,6 @@ class Layout(Moves):
         return lambda codes: self.move(call, codes)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a wire, or a reorder buffer."""
         data = call.operands["data_in_0"]
         index = torch.arange(data.elements).reshape(data.shape)
         moved = tuple(self.move(call, index).flatten().tolist())

@@ -81,7 +81,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return [joined]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to join inferences, and constants alone."""
         found = super().problems(call)
         if self.dim(call) == 0 and any(spec.shape[0] == 1 for spec in call.streams.values()):
             found.append(along_batch("it joins", "join another dimension"))
@@ -150,7 +149,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return net.netlist(data_out_0=net.add(cell, **wires))
 
     def examples(self) -> list[Example]:
-        """Channels, rows, lanes that do not divide, three tensors, a constant."""
         images = (example_values(2, 3, 2, 2), example_values(2, 4, 2, 2, seed=1))
         rows = (example_values(2, 2, 4), example_values(2, 3, 4, seed=1))
         constant = example_values(1, 5, seed=3)

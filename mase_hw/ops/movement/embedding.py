@@ -53,7 +53,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a table that is computed, and numbers that are not."""
         found = super().problems(call)
         if "weight" not in call.constants:
             found.append("its table is computed by the model; it must be constant")
@@ -121,7 +120,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return Image.of_octets(result.lanes * width, words)
 
     def examples(self) -> list[Example]:
-        """A vocabulary that is no power of two."""
         generator = torch.Generator().manual_seed(0)
         numbers = torch.randint(0, 11, (3, 4), generator=generator)
         return [example(nn.Embedding(11, 5), numbers)]

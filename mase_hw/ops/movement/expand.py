@@ -129,7 +129,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return stages
 
     def examples(self) -> list[Example]:
-        """Rows; lanes; two dimensions with one between."""
         return [
             example(lambda x: x.expand(-1, 4, -1), (2, 1, 5)),
             example(lambda x: x.expand(-1, -1, 5), (2, 3, 1)),

@@ -21,7 +21,6 @@ class Index(Composite):
     targets = ("aten.index.Tensor",)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse indices that are computed but for rows, dimensions apart, and inferences."""
         return _refusal(call) or super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -42,7 +41,6 @@ class Index(Composite):
         return [aten.reshape.default(made, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Columns; a mask of them; two dimensions together."""
         index = torch.tensor([4, 2, 0, 0])
         rows, columns = torch.tensor([0, 2, 1]), torch.tensor([1, 0, 3])
         return [

@@ -79,7 +79,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return len(call.operands["data_in_0"].shape) == 5 and not any(self._amounts(call)[6:])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse the modes that copy elements, beyond an image's space."""
         found = super().problems(call)
         if not self._in_space(call):
             found.append(
@@ -101,7 +100,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return int(call.result.quantized.encode(value))
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Say which row and column each one shows."""
         _, *sizes = image_size(call.operands["data_in_0"])
         amounts = [*self._amounts(call), 0, 0, 0, 0]
         mode = self._mode(call)
@@ -118,7 +116,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return torch.nn.functional.pad(codes.double(), amounts, mode=mode).to(torch.int64)
 
     def examples(self) -> list[Example]:
-        """Every mode; channels, and a row that also loses an element."""
         pad = torch.nn.functional.pad
         return [
             example(lambda x: pad(x, (1, 2, 0, 1)), (2, 3, 2, 4)),

@@ -65,7 +65,6 @@ class Placed(Composite):
         return [aten.reshape.default(made, [-1, *call.result.shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Columns that are replaced; sums of rows; elements of two dimensions; of a constant."""
         values, columns, rows = (
             example_values(2, 3, 4),
             torch.tensor([3, 0]),

@@ -64,7 +64,6 @@ class Flatten(Reshape):
     targets = ("aten.flatten.using_ints",)
 
     def examples(self) -> list[Example]:
-        """All dimensions, and the last two."""
         return [
             example(lambda x: x.flatten(1), (2, 3, 4)),
             example(lambda x: x.flatten(2), (2, 2, 3, 2)),

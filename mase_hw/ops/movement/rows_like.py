@@ -57,7 +57,6 @@ class RowsLike(Composite, Repeating):
         return [aten.reshape.default(made, [-1, *shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Queries of attention; matrices of all inferences together; indices of merged heads."""
         attention = torch.nn.functional.scaled_dot_product_attention
 
         def looked_up(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:

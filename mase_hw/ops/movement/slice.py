@@ -24,7 +24,6 @@ class Slice(Crop, Removable):
         return call.operands["data_in_0"].shape == call.result.shape
 
     def examples(self) -> list[Example]:
-        """The first channels; every other row; the middle of a row."""
         return [
             example(lambda x: x[:, :4], (2, 7)),
             example(lambda x: x[:, 1::2], (2, 5, 3)),

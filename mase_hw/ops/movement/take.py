@@ -41,6 +41,5 @@ class Take(Select):
         return {"data_in_0": None, "data_out_0": None}
 
     def examples(self) -> list[Example]:
-        """One part alone, which is what `select` gives."""
         target = torch_target(self.targets[0])
         return [example(lambda x: target(x, 1), (2, 3, 5))]

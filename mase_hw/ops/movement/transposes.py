@@ -17,7 +17,6 @@ class Permute(Layout, Ordered):
     targets: tuple[str, ...] = ("aten.permute.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to move the batch dimension."""
         found = super().problems(call)
         data = call.operands["data_in_0"]
         if data.shape[0] == 1 and self.move(call, _probe(data.shape)).shape[0] != 2:
@@ -73,7 +72,6 @@ class Transpose(Permute):
         return tensor.transpose(int(first), int(second))
 
     def examples(self) -> list[Example]:
-        """A matrix, and by torch's other word for it."""
         return [
             example(lambda x: x.transpose(1, 2), (2, 4, 5)),
             example(lambda x: x.swapaxes(1, -1), (2, 3, 2, 2)),

@@ -43,7 +43,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         """Constant that is added to the mean square."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, and formats that its numbers are too wide for."""
         found = super().problems(call)
         streams = [name for name in call.streams if name != "data_in_0"]
         if streams:
@@ -76,7 +75,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return self.normalize(operands, [call.result.shape[-1]], self.epsilon(call) / unit**2)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; weights and biases are encoded once."""
         arithmetic = self._arithmetic(call)
         codes = {name: call.constant_codes(name) for name in call.constants}
         return lambda data: arithmetic.evaluate(data, codes.get("weight"), codes.get("bias"))

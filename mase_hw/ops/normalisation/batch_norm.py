@@ -105,13 +105,11 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse results that are too wide."""
         found = super().problems(call)
         formats = {name: fixed(spec) for name, spec in call.operands.items()} if not found else {}
         return found or too_wide(lambda **given: _exact(**given)[1], **formats)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; scale and shift are encoded once."""
         fraction, _ = _exact(**{name: fixed(spec) for name, spec in call.operands.items()})
         data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
         bias = fixed(call.operands["bias"])
@@ -165,7 +163,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         }
 
     def examples(self) -> list[Example]:
-        """After an element-wise operator, so that it stands alone; rank 2 and 3."""
         return [
             (_example(7), (example_values(3, 7),)),
             (_example(3), (example_values(3, 3, 4),)),

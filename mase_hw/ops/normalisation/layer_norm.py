@@ -33,7 +33,6 @@ class LayerNorm(RowNorm):
         return aten.layer_norm.default(operands["data_in_0"], size, *given, epsilon)
 
     def examples(self) -> list[Example]:
-        """With weights and biases, without, and over two dimensions."""
         norm = nn.LayerNorm(7)
         with torch.no_grad():
             norm.weight.copy_(example_values(7, seed=1))

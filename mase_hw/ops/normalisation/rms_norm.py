@@ -51,7 +51,6 @@ class RMSNorm(RowNorm, Recognized):
             yield result, {"eps": ANY_NUMBER}
 
     def examples(self) -> list[Example]:
-        """With weights, without, and written out."""
         norm = nn.RMSNorm(7, eps=1e-5)
         with torch.no_grad():
             norm.weight.copy_(example_values(7, seed=1))

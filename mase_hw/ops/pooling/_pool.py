@@ -49,7 +49,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return [1] * rows.positions, [1] * columns.positions
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a missing batch dimension, and sums beyond 62 bits."""
         found = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
             found.append(no_batch(self.dimensions + 2))

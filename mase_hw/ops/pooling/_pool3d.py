@@ -33,7 +33,6 @@ class Pool3d(Composite):
         """
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the pools of frames, and over them."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if volume_problems(shape):
             return None

@@ -82,7 +82,6 @@ class AdaptiveMaxPool3d(Pool3d):
     targets = ("aten.adaptive_max_pool3d.default",)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the maxima, and where they are."""
         found = super().expression(call, operands)
         if found is None or len(call.results) == 1:
             return found

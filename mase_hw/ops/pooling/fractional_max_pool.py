@@ -64,7 +64,6 @@ class FractionalMaxPool(Composite):
     }
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse samples that are drawn, and those of each inference."""
         return self._refusal(call) or super().problems(call)
 
     @staticmethod
@@ -99,7 +98,6 @@ class FractionalMaxPool(Composite):
         ]
 
     def examples(self) -> list[Example]:
-        """Samples for every channel, and for all; both results; a volume."""
         image = torch.tensor([[[0.3, 0.7], [0.9, 0.1]]])
         volume = torch.tensor([[[0.3, 0.7, 0.5]]])
 

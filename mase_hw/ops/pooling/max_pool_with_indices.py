@@ -37,7 +37,6 @@ class MaxPoolWithIndices(Composite):
         return len(call.attributes["kernel_size"])
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the pool, and the places."""
         count, data = self._dimensions(call), operands["data_in_0"]
         shapes = call.operands["data_in_0"].shape[2:], call.result.shape[2:]
         if any(len(shape) != count for shape in shapes):
@@ -58,7 +57,6 @@ class MaxPoolWithIndices(Composite):
         return [values, indices(data, channels, shapes[1], axes)]
 
     def examples(self) -> list[Example]:
-        """Signals; images with padding and dilation, both results; volumes."""
         signals = Apply(lambda x: max_pool1d(x, 2, return_indices=True)[1])
 
         def both(x: Tensor) -> Any:

@@ -27,7 +27,6 @@ class MaxUnpool(Composite):
     operand_names: Mapping[str, str] = {"self": "data_in_0", "indices": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse a missing batch dimension, and windows that overlap."""
         return self._refusal(call) or super().problems(call)
 
     @staticmethod
@@ -41,7 +40,6 @@ class MaxUnpool(Composite):
         return []
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return a choice for each place."""
         if self._refusal(call):
             return None
         given, made = call.operands["data_in_0"].shape, list(call.result.shape[2:])
@@ -59,8 +57,6 @@ class MaxUnpool(Composite):
         return [aten.constant_pad_nd.default(found, pads, 0.0) if any(pads) else found]
 
     def examples(self) -> list[Example]:
-        """Of signals whose last element is in no window; of images, with indices given."""
-
         def signals(x: Tensor) -> Tensor:
             found, places = max_pool1d(x, 2, return_indices=True)
             return max_unpool1d(found, places, [2], output_size=[5])

@@ -53,13 +53,11 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
     casts = False
 
     def result_format(self, call: Call) -> Format | None:
-        """Enough bits for the last pixel."""
         last = call.operands["data_in_0"].shape[2] * call.operands["data_in_0"].shape[3] - 1
         width = max(MIN_WIDTH_BITS, last.bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse windows of different steps."""
         found = super().problems(call)
         if not found and any(_line(axis) is None for axis in self.axes(call)):
             found.append("the elements of its windows are not the same way apart in all of them")
@@ -136,7 +134,6 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         return (tops[:, None] * columns.size + lefts).flatten()
 
     def examples(self) -> list[Example]:
-        """Windows that overlap, with padding; windows apart, of which all pixels are equal."""
         target = torch.ops.mase.window_index.default
         overlap = [-1, 0, 1, 1, 2, 3], [-1, 0, 1, 1, 2, 3, 3, 4, -1], [3, 3]
         apart = [0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [2, 2]

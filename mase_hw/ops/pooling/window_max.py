@@ -28,7 +28,6 @@ class WindowMax(ListedWindows, Selecting, Numeric):
     keeps_format = True
 
     def examples(self) -> list[Example]:
-        """Windows at distances of their own."""
         target = torch.ops.mase.window_max.default
         windows = [0, 1, 2, 3], [0, 1, 3, 4, 4, 5], [2, 2]
         return [example(lambda x: target(x, *windows), (2, 3, 4, 6))]

@@ -45,7 +45,6 @@ class BlockProduct(Product):
     guards = True
 
     def problems(self) -> list[str]:
-        """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
         found = self.axis_problems()
         for name, spec in self.call.operands.items():
             if not is_block(spec):

@@ -23,7 +23,6 @@ class ConstantProduct(Composite):
         return None if self.refusals(call) else [self.layer(call, operands)]
 
     def problems(self, call: Call) -> list[str]:
-        """Return why it is no linear layer."""
         return self.refusals(call) or super().problems(call)
 
     @abstractmethod

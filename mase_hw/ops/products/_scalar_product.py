@@ -25,7 +25,6 @@ class ScalarProduct(Product):
     """Exact sums in one unit."""
 
     def problems(self) -> list[str]:
-        """Refuse odd scales, operands that are no scalars, and sums beyond 62 bits."""
         found = self.axis_problems()
         for name, spec in self.call.operands.items():
             if not is_scalar(spec):

@@ -53,7 +53,6 @@ class ScaledProduct(Product):
     """Sums of integers, then a multiplier and a shift for each result."""
 
     def problems(self) -> list[str]:
-        """Refuse other formats, scales along another axis, and sums beyond 32 bits."""
         call, found = self.call, list[str]()
         for name, spec in {**call.operands, **call.results}.items():
             if not isinstance(spec.format, ScaledInteger | Fixed):

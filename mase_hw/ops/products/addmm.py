@@ -61,7 +61,6 @@ class Addmm(ConstantProduct):
         return aten.add.Tensor(matrix_product(call, operands), added)
 
     def examples(self) -> list[Example]:
-        """A row that is added, a stream, and one that is added to a product of two."""
         weight, row = example_values(5, 3, seed=1), example_values(3, seed=2)
         streams = (example_values(2, 5), example_values(2, 3, seed=3))
         return [

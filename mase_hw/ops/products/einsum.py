@@ -102,7 +102,6 @@ class Einsum(ConstantProduct):
         return made.ordered(result).value
 
     def examples(self) -> list[Example]:
-        """Two indices summed, two that are new; streams; a matrix for each; three operands."""
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
         return [
             example(Apply(lambda x, w: torch.einsum("bhd,hde->be", x, w), narrow), (2, 3, 4)),

@@ -47,7 +47,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
     options = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, and what its arithmetic cannot sum."""
         found = super().problems(call)
         if "weight" not in call.constants:
             return [*found, "the weight is computed by the model; it must be constant"]
@@ -146,7 +145,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return nn.Linear(features, results, bias="bias" in call.constants)
 
     def examples(self) -> list[Example]:
-        """With and without bias, rank 2 to 4."""
         return [
             example(nn.Linear(12, 7), (3, 12)),
             example(nn.Linear(5, 6, bias=False), (3, 4, 5)),

@@ -53,7 +53,6 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return None if matrix_refusals(call) else [matrix_product(call, operands)]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse shapes that are no batches of matrices, and sums that are too wide."""
         if call.constants:
             return matrix_refusals(call) or [
                 f"{self.name} is no hardware yet: run decompose_transform_pass first"
@@ -96,7 +95,6 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return 2 * call.result.elements * call.operands["data_in_0"].shape[-1]
 
     def examples(self) -> list[Example]:
-        """Two streams, one transposed, one shared by heads; a constant on either side."""
         right, left = example_values(5, 3, seed=1), example_values(3, 4, seed=1)
         rows, keys = example_values(3, 4, 5), example_values(3, 6, 5, seed=1)
         heads, shared = example_values(3, 2, 2, 3, 4), example_values(3, 2, 1, 4, 3, seed=1)

@@ -36,7 +36,6 @@ class Reduction(Operator, Ordered, Tiled):
         return tuple(sorted(dim % rank for dim in listed))
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse dimensions that are out of range, the batch, or apart."""
         found = super().problems(call)
         data, dims = call.operands["data_in_0"], self.dims(call)
         if 0 in dims:
@@ -89,7 +88,6 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing, Judged):
         """Divisor of the reduced value."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse sums beyond 62 bits."""
         found = super().problems(call)
         if found:
             return found

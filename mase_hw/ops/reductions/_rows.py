@@ -21,7 +21,6 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         """Return the dimension of the rows, counted from the front."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse rows along the batch."""
         found = super().problems(call)
         if self.dim(call) == 0:
             found.append(along_batch("its rows lie along", "name another dimension"))

@@ -19,7 +19,6 @@ class Amax(Accumulation, Selecting, Numeric):
         return 1
 
     def examples(self) -> list[Example]:
-        """Over lanes, and over an image's pixels."""
         return [
             example(lambda x: x.amax(-1), (2, 3, 7)),
             example(lambda x: x.amax((2, 3), keepdim=True), (2, 5, 3, 2)),

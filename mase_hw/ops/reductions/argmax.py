@@ -25,7 +25,6 @@ class Argmax(Reduction, Selecting, Numeric):
     casts = False
 
     def result_format(self, call: Call) -> Format | None:
-        """Enough bits for the largest index."""
         shape = call.operands["data_in_0"].shape or (1,)
         size = max(shape[dim] for dim in self.dims(call))
         width = max(MIN_WIDTH_BITS, (size - 1).bit_length())

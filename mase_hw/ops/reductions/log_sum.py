@@ -49,7 +49,6 @@ class LogSum(Reduction, Numeric, Judged):
     approximates = True
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse formats that exponential or logarithm has no table for."""
         found = super().problems(call)
         if not found:
             found = [
@@ -68,7 +67,6 @@ class LogSum(Reduction, Numeric, Judged):
         return lambda codes: logarithm(exponential(codes).sum(dims)).reshape(-1, *shape[1:])
 
     def hardware(self, call: Call) -> Netlist:
-        """Return exponentials, their sum, and its logarithm."""
         net = NetlistBuilder(call.ports)
         wire = net.input("data_in_0")
         wire = net.add(_unary_cell(*self._exponential(call)), "exponential", data_in_0=wire)
@@ -112,7 +110,6 @@ class LogSum(Reduction, Numeric, Judged):
         return LOG, _part(call, LOG, call.result.with_format(self._sums(call)), call.result)
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one; the largest number is zero."""
         x, found = example_values(3, 5, 7), torch.ops.mase.log_sum
         return [
             example(lambda x: found(x - x.amax(-1, keepdim=True), [-1]), x),

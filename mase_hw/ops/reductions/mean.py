@@ -20,7 +20,6 @@ class Mean(Accumulation):
         return prod(shape[dim] for dim in self.dims(call))
 
     def examples(self) -> list[Example]:
-        """Of an image's pixels, and of rows."""
         return [
             example(lambda x: x.mean((2, 3)), (2, 5, 3, 2)),
             example(lambda x: x.mean(-1, keepdim=True), (2, 3, 7)),

@@ -52,7 +52,6 @@ class RunningSum(Rows, Exact, WholeNumbers):
         return {(name, dim): 1 for name in ("data_in_0", "data_out_0") for dim in (0, 1)}
 
     def examples(self) -> list[Example]:
-        """Counts of what a mask keeps; sums of numbers with a sign."""
         generator = torch.Generator().manual_seed(0)
         kept = torch.randint(0, 2, (3, 6), generator=generator)
         numbers = torch.randint(-9, 9, (3, 2, 5), generator=generator)

@@ -30,7 +30,6 @@ class Sum(Accumulation, Numeric):
         return 1
 
     def examples(self) -> list[Example]:
-        """Over lanes, over rows, over both."""
         return [
             example(lambda x: x.sum(-1), (2, 3, 7)),
             example(lambda x: x.sum(1, keepdim=True), (2, 3, 4)),
