@@ -8,11 +8,12 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d
 
 from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._composite import composition
 from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
-from mase_hw.ops.pooling._pool3d import Pool3d
+from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
 from mase_hw.ops.pooling._windows import indices
 
 define(
@@ -75,27 +76,19 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
         return [example(nn.AdaptiveMaxPool1d(3), (2, 3, 7))]
 
 
-class AdaptiveMaxPool3d(Pool3d):
-    """Largest element of windows that share a volume out (F.adaptive_max_pool3d)."""
+@composition(
+    "aten.adaptive_max_pool3d.default",
+    examples=lambda: [
+        example(nn.AdaptiveMaxPool3d(1), (2, 3, 2, 3, 2)),
+        example(nn.AdaptiveMaxPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
+    ],
+    refusal=refuse_shape,
+)
+def adaptive_max_pool3d(call: Call, data: Tensor) -> list[Tensor]:
+    """Largest element of windows that share a volume out, and its place (F.adaptive_max_pool3d)."""
 
-    name = "adaptive_max_pool3d"
-    targets = ("aten.adaptive_max_pool3d.default",)
+    def pool(image: Tensor, dims: Dims) -> Tensor:
+        return torch_target("mase.adaptive_max_pool2d.default")(image, positions(call, dims))
 
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        found = super().expression(call, operands)
-        if found is None or len(call.results) == 1:
-            return found
-        data = operands["data_in_0"]
-        return with_places(lambda *_: found[0], call, data)
-
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        result = call.result.shape
-        frame = result[3] * result[4]
-        size = [result[2 + dim] if dim is not None else frame for dim in dims]
-        return torch_target("mase.adaptive_max_pool2d.default")(image, size)
-
-    def examples(self) -> list[Example]:
-        return [
-            example(nn.AdaptiveMaxPool3d(1), (2, 3, 2, 3, 2)),
-            example(nn.AdaptiveMaxPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
-        ]
+    largest = pooled(call, data, pool)
+    return [largest] if len(call.results) == 1 else with_places(lambda *_: largest, call, data)
