@@ -6,7 +6,7 @@ zero. Capture writes calls whose indices are constant so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from math import prod
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example, example_values, torch_target
-from mase_hw.ops._composite import Composite
+from mase_hw.ops._composite import composition
 from mase_hw.ops._library import define
 from mase_hw.ops.movement._indices import picked
 
@@ -32,59 +32,56 @@ def _placed(values: Tensor, others: Tensor, places: Tensor) -> Tensor:
 define("placed(Tensor self, Tensor others, Tensor places) -> Tensor", _placed)
 
 
-class Placed(Composite):
-    """Slices of both tensors side by side, and their sum where several meet."""
-
-    name = "placed"
-    targets = ("mase.placed.default",)
-    operand_names: Mapping[str, str] = {
-        "self": "data_in_0",
-        "others": "data_in_1",
-        "places": "places",
-    }
-
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        """Return the elements along the one dimension that they move in, else of whole rows."""
-        places = call.constants["places"].long()
-        shapes = [call.operands[name].shape for name in ("data_in_0", "data_in_1")]
-        values = [operands["data_in_0"], operands["data_in_1"]]
-        rank, rows = len(call.result.shape), call.result.shape[0]
-        for place, shape in enumerate(shapes):
-            if shape[0] != rows:
-                values[place] = aten.expand.default(values[place], [rows, *shape[1:]])
-        for dim in range(1, rank):
-            indices = _along(places, shapes, dim)
-            if indices is not None:
-                return [_summed(call, values, shapes, dim, indices)]
-        flat = [
-            aten.reshape.default(item, [-1, prod(shape[1:])])
-            for item, shape in zip(values, shapes, strict=True)
-        ]
-        sizes = [(1, prod(shape[1:])) for shape in shapes]
-        made = _summed(call, flat, sizes, 1, places.flatten(0, -2))
-        return [aten.reshape.default(made, [-1, *call.result.shape[1:]])]
-
-    def examples(self) -> list[Example]:
-        values, columns, rows = (
-            example_values(2, 3, 4),
-            torch.tensor([3, 0]),
-            torch.tensor([0, 2, 2]),
-        )
-        index = torch.tensor([[[1, 0, 1]]])
-        return [
-            example(Apply(lambda x, i: x.index_copy(2, i, x[:, :, 1:3] * 2), columns), values),
-            example(Apply(lambda x, i: x.index_add(1, i, x.flip(1)), rows), values),
-            example(
-                Apply(
-                    lambda x, c: torch.slice_scatter(c.expand(x.shape[0], 3, 5), x, 2, 1),
-                    example_values(1, 3, 5, seed=2),
-                ),
-                values,
+def _examples() -> list[Example]:
+    """Columns that are replaced; sums of rows; elements of two dimensions; of a constant."""
+    values, columns, rows = (
+        example_values(2, 3, 4),
+        torch.tensor([3, 0]),
+        torch.tensor([0, 2, 2]),
+    )
+    index = torch.tensor([[[1, 0, 1]]])
+    return [
+        example(Apply(lambda x, i: x.index_copy(2, i, x[:, :, 1:3] * 2), columns), values),
+        example(Apply(lambda x, i: x.index_add(1, i, x.flip(1)), rows), values),
+        example(
+            Apply(
+                lambda x, c: torch.slice_scatter(c.expand(x.shape[0], 3, 5), x, 2, 1),
+                example_values(1, 3, 5, seed=2),
             ),
-            example(
-                Apply(lambda x, i: x.scatter(1, i.expand(x.shape[0], 1, 3), 0.5), index), values
-            ),
-        ]
+            values,
+        ),
+        example(Apply(lambda x, i: x.scatter(1, i.expand(x.shape[0], 1, 3), 0.5), index), values),
+    ]
+
+
+@composition(
+    "mase.placed.default",
+    examples=_examples,
+    operand_names={"self": "data_in_0", "others": "data_in_1", "places": "places"},
+)
+def placed(call: Call, data: Tensor, others: Tensor, _: Tensor) -> Tensor:
+    """Slices of both tensors side by side, and their sum where several meet.
+
+    They are along the one dimension that elements move in, else of whole rows.
+    """
+    places = call.constants["places"].long()
+    shapes = [call.operands[name].shape for name in ("data_in_0", "data_in_1")]
+    values = [data, others]
+    rank, rows = len(call.result.shape), call.result.shape[0]
+    for place, shape in enumerate(shapes):
+        if shape[0] != rows:
+            values[place] = aten.expand.default(values[place], [rows, *shape[1:]])
+    for dim in range(1, rank):
+        indices = _along(places, shapes, dim)
+        if indices is not None:
+            return _summed(call, values, shapes, dim, indices)
+    flat = [
+        aten.reshape.default(item, [-1, prod(shape[1:])])
+        for item, shape in zip(values, shapes, strict=True)
+    ]
+    sizes = [(1, prod(shape[1:])) for shape in shapes]
+    elements = _summed(call, flat, sizes, 1, places.flatten(0, -2))
+    return aten.reshape.default(elements, [-1, *call.result.shape[1:]])
 
 
 def _along(places: Tensor, shapes: Sequence[Sequence[int]], dim: int) -> Tensor | None:
