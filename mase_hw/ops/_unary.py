@@ -158,13 +158,13 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return one_cell(call, elements.unary_cell(self._evaluator(call, elements)))
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call) or elements_of(call).unary_problems()
-        if not found:
+        problems = super().problems(call) or elements_of(call).unary_problems()
+        if not problems:
             try:
                 self.evaluator(call)
             except UnsupportedError as error:
-                found.append(str(error))
-        return found
+                problems.append(str(error))
+        return problems
 
     def block_axis(self, name: str) -> int | None:
         return None

@@ -61,10 +61,10 @@ class PReLU(Operator, Elementwise):
         return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            found.append("weight is not a constant: prelu has hardware for constant slopes")
-        return found
+            problems.append("weight is not a constant: prelu has hardware for constant slopes")
+        return problems
 
     def examples(self) -> list[Example]:
         return [

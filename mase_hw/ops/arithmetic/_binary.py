@@ -50,12 +50,14 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
-            found.append(f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first")
+            problems.append(
+                f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first"
+            )
         if not call.streams:
-            found.append("both operands are constant")
-        return found or elements_of(call).binary_problems(self.operation)
+            problems.append("both operands are constant")
+        return problems or elements_of(call).binary_problems(self.operation)
 
     def reference(self, call: Call) -> Reference:
         return elements_of(call).binary_reference(self.operation)

@@ -74,11 +74,11 @@ class Div(Operator, Elementwise, Rewritten):
         return []
 
     def problems(self, call: Call) -> list[str]:
-        found = self._refused(call)
+        problems = self._refused(call)
         divisor = call.attributes.get("divisor")
-        if not found and (divisor is None or not _is_power(divisor)):
-            found = [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
-        return found or super().problems(call)
+        if not problems and (divisor is None or not _is_power(divisor)):
+            problems = [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
+        return problems or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
         fraction = fixed(call.operands["data_in_0"]).frac_width + self._shift(call)

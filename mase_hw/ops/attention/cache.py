@@ -95,14 +95,14 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return result
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.constants:
-            found.append("what it keeps and where must be computed by the model, not constant")
+            problems.append("what it keeps and where must be computed by the model, not constant")
         if call.attributes["dim"] not in (-2, len(call.result.shape) - 2):
-            found.append("its places lie along another dimension than the last but one")
+            problems.append("its places lie along another dimension than the last but one")
         if call.attributes["places"] < 2:
-            found.append(f"it has {call.attributes['places']} place; at least 2 are needed")
-        return found
+            problems.append(f"it has {call.attributes['places']} place; at least 2 are needed")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         dim = call.attributes["dim"]

@@ -128,29 +128,29 @@ class ScaledDotProductAttention(Composite, Masked):
 
     def refusals(self, call: Call) -> list[str]:
         """Return why it is no product, softmax and product, with the fix; empty when it is."""
-        found = []
+        problems = []
         ranks = {len(call.operands[f"data_in_{number}"].shape) for number in range(3)}
         if min(ranks) < 3:
-            found.append(
+            problems.append(
                 "queries, keys and values are [batch, tokens, features] or [batch, heads, tokens, "
                 f"features], not of {min(ranks)} dimensions: give them a batch in front, such as "
                 "unsqueeze(0) makes"
             )
         if call.attributes.get("dropout_p", 0.0):
-            found.append(
+            problems.append(
                 f"it drops {call.attributes['dropout_p']} of its weights: pass dropout_p=0.0 when "
                 "the model does not train"
             )
         if "mask" in call.operands and "mask" not in call.constants:
-            found.append(
+            problems.append(
                 "its mask is computed by the model for every query and key: it must be constant, "
                 "or leave out the keys of a row that are zero in an input [batch, keys]"
             )
         if any(name in call.constants for name in ("data_in_0", "data_in_1", "data_in_2")):
-            found.append("queries, keys and values must be computed by the model, not constant")
+            problems.append("queries, keys and values must be computed by the model, not constant")
         if not 0 < self._scale(call) < float("inf"):
-            found.append(f"its scale is {self._scale(call)}; it must be more than zero")
-        return found
+            problems.append(f"its scale is {self._scale(call)}; it must be more than zero")
+        return problems
 
     @staticmethod
     def _scale(call: Call) -> float:

@@ -118,13 +118,13 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return make_format(fields)
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if "mask" in call.operands:
-            found.append(
+            problems.append(
                 "its mask is computed by the model for every query and key: it must be constant, "
                 "or leave out the keys of a row that are zero in an input [batch, keys]"
             )
-        return found or self._arithmetic(call).problems
+        return problems or self._arithmetic(call).problems
 
     def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask and a scale; a bias is added before."""

@@ -56,15 +56,17 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return TRUTH if name == _CONDITION else None
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         for name, value in call.constants.items():
             if not bool(value.isfinite().all()):
-                found.append(f"{name} is not finite; give the least number that counts instead")
+                problems.append(f"{name} is not finite; give the least number that counts instead")
         if not call.streams:
-            found.append("all operands are constant")
-        if not found and combined_bits("add", *self._formats(call)) > MAX_BITS:
-            found.append(f"operands side by side take more than {MAX_BITS} bits; use narrower ones")
-        return found
+            problems.append("all operands are constant")
+        if not problems and combined_bits("add", *self._formats(call)) > MAX_BITS:
+            problems.append(
+                f"operands side by side take more than {MAX_BITS} bits; use narrower ones"
+            )
+        return problems
 
     @staticmethod
     def _formats(call: Call) -> tuple[Any, Any]:
@@ -86,10 +88,10 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         constants = {name: call.constant_codes(name) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
-            given = {**constants, **dict(zip(streams, codes, strict=True))}
-            left = align(given["data_in_0"], first, fraction)
-            right = align(given["data_in_1"], second, fraction)
-            return result.from_fixed(torch.where(given[_CONDITION] != 0, left, right), fraction)
+            operands = {**constants, **dict(zip(streams, codes, strict=True))}
+            left = align(operands["data_in_0"], first, fraction)
+            right = align(operands["data_in_1"], second, fraction)
+            return result.from_fixed(torch.where(operands[_CONDITION] != 0, left, right), fraction)
 
         return compute
 

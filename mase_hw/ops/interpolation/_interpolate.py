@@ -57,8 +57,8 @@ class Interpolation(Composite):
 
     def _map(self, call: Call, dim: int, size: int, positions: int) -> Tensor:
         """Weight of each pixel in each position, `[positions, pixels]`."""
-        given = call.attributes
-        scales = given.get("scale_factors")
+        attributes = call.attributes
+        scales = attributes.get("scale_factors")
         # One pixel in the other dimensions leaves this one alone.
         space, target = [1] * self.dimensions, [1] * self.dimensions
         space[dim - 2], target[dim - 2] = size, positions
@@ -70,6 +70,6 @@ class Interpolation(Composite):
             size=None if scales else target,
             scale_factor=factors if scales else None,
             mode=self.mode,
-            align_corners=bool(given.get("align_corners")),
+            align_corners=bool(attributes.get("align_corners")),
         )
         return found.reshape(size, positions).t().contiguous()

@@ -51,12 +51,12 @@ class UpsampleNearest(GatherRows, Ordered):
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
         upsample = torch.nn.functional.interpolate
-        given = call.attributes
-        size = given["output_size"]
+        attributes = call.attributes
+        size = attributes["output_size"]
         repeated = upsample(
             codes.double(),
             size=size,
-            scale_factor=None if size else given["scale_factors"],
+            scale_factor=None if size else attributes["scale_factors"],
             mode=self.mode,
         )
         return repeated.to(torch.int64)

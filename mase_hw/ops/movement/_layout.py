@@ -29,10 +29,10 @@ class Layout(Moves):
         """Return the moved elements of `[inferences, ...]`, or of one inference."""
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.operands["data_in_0"].elements != call.result.elements:
-            found.append("elements of different inferences are mixed; keep the batch dimension")
-        return found
+            problems.append("elements of different inferences are mixed; keep the batch dimension")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         return lambda codes: self.move(call, codes)

@@ -81,20 +81,22 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return [joined]
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if self.dim(call) == 0 and any(spec.shape[0] == 1 for spec in call.streams.values()):
-            found.append(along_batch("it joins", "join another dimension"))
+            problems.append(along_batch("it joins", "join another dimension"))
         if not call.streams:
-            found.append("all operands are constant")
-        return found
+            problems.append("all operands are constant")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         dim, streams = self.dim(call), list(call.streams)
         constants = {name: call.constant_codes(name) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
-            given = {**constants, **dict(zip(streams, codes, strict=True))}
-            whole = [given[name].reshape(-1, *spec.shape) for name, spec in call.operands.items()]
+            operands = {**constants, **dict(zip(streams, codes, strict=True))}
+            whole = [
+                operands[name].reshape(-1, *spec.shape) for name, spec in call.operands.items()
+            ]
             return _joined(whole, dim + 1).flatten(0, 1)
 
         return compute

@@ -53,12 +53,12 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            found.append("its table is computed by the model; it must be constant")
+            problems.append("its table is computed by the model; it must be constant")
         if "data_in_0" in call.constants:
-            found.append("its numbers are constant: run fold_constants_transform_pass first")
-        return found
+            problems.append("its numbers are constant: run fold_constants_transform_pass first")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         table = self._table(call)

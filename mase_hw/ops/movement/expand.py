@@ -49,11 +49,11 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         data, result = call.operands["data_in_0"].shape, call.result.shape
         if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
-            found.append("it expands the batch; keep the batch dimension first")
-        return found
+            problems.append("it expands the batch; keep the batch dimension first")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         data, result = call.operands["data_in_0"].shape, call.result.shape

@@ -79,13 +79,13 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return len(call.operands["data_in_0"].shape) == 5 and not any(self._amounts(call)[6:])
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if not self._in_space(call):
-            found.append(
+            problems.append(
                 f"mode {self._mode(call)} pads the dimensions behind the channels of [batch, "
                 "channels, ((depth,) height,) width] only; mode constant pads any"
             )
-        return found
+        return problems
 
     def _in_space(self, call: Call) -> bool:
         rank = len(call.operands["data_in_0"].shape)

@@ -14,11 +14,13 @@ class Slice(Crop, Removable):
     targets = ("aten.slice.Tensor", "aten.narrow.default")
 
     def indices(self, call: Call) -> range:
-        given, size = call.attributes, call.operands["data_in_0"].shape[self.dim(call)]
-        if "length" in given:
-            start = int(given["start"]) % size
-            return range(start, start + int(given["length"]))
-        return range(*slice(given["start"], given["end"], given["step"]).indices(size))
+        attributes, size = call.attributes, call.operands["data_in_0"].shape[self.dim(call)]
+        if "length" in attributes:
+            start = int(attributes["start"]) % size
+            return range(start, start + int(attributes["length"]))
+        return range(
+            *slice(attributes["start"], attributes["end"], attributes["step"]).indices(size)
+        )
 
     def is_identity(self, call: Call) -> bool:
         return call.operands["data_in_0"].shape == call.result.shape

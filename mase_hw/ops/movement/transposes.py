@@ -17,11 +17,11 @@ class Permute(Layout, Ordered):
     targets: tuple[str, ...] = ("aten.permute.default",)
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         data = call.operands["data_in_0"]
         if data.shape[0] == 1 and self.move(call, _probe(data.shape)).shape[0] != 2:
-            found.append("the batch dimension moves; keep it first")
-        return found
+            problems.append("the batch dimension moves; keep it first")
+        return problems
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         return tensor.permute(call.attributes["dims"])
@@ -67,8 +67,8 @@ class Transpose(Permute):
     )
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        given = call.attributes
-        first, second = (given.get(f"dim{n}", given.get(f"axis{n}", n)) for n in (0, 1))
+        attributes = call.attributes
+        first, second = (attributes.get(f"dim{n}", attributes.get(f"axis{n}", n)) for n in (0, 1))
         return tensor.transpose(int(first), int(second))
 
     def examples(self) -> list[Example]:

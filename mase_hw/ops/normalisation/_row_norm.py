@@ -43,13 +43,13 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         """Constant that is added to the mean square."""
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         streams = [name for name in call.streams if name != "data_in_0"]
         if streams:
-            found.append(f"its {streams[0]} is computed by the model; it must be constant")
+            problems.append(f"its {streams[0]} is computed by the model; it must be constant")
         if not 0 <= self.epsilon(call) < inf:
-            found.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
-        return found or self._arithmetic(call).problems
+            problems.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
+        return problems or self._arithmetic(call).problems
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write rows of several dimensions as rows of one."""

@@ -105,9 +105,11 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
-        formats = {name: fixed(spec) for name, spec in call.operands.items()} if not found else {}
-        return found or too_wide(lambda **given: _exact(**given)[1], **formats)
+        problems = super().problems(call)
+        formats = (
+            {name: fixed(spec) for name, spec in call.operands.items()} if not problems else {}
+        )
+        return problems or too_wide(lambda **given: _exact(**given)[1], **formats)
 
     def reference(self, call: Call) -> Reference:
         fraction, _ = _exact(**{name: fixed(spec) for name, spec in call.operands.items()})

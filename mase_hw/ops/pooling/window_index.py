@@ -58,10 +58,10 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
-        if not found and any(_line(axis) is None for axis in self.axes(call)):
-            found.append("the elements of its windows are not the same way apart in all of them")
-        return found
+        problems = super().problems(call)
+        if not problems and any(_line(axis) is None for axis in self.axes(call)):
+            problems.append("the elements of its windows are not the same way apart in all of them")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         axes, shape = self.axes(call), call.result.shape

@@ -53,23 +53,25 @@ class ScaledProduct(Product):
     """Sums of integers, then a multiplier and a shift for each result."""
 
     def problems(self) -> list[str]:
-        call, found = self.call, list[str]()
+        call, problems = self.call, list[str]()
         for name, spec in {**call.operands, **call.results}.items():
             if not isinstance(spec.format, ScaledInteger | Fixed):
                 (scaled,) = names_in(SCALED)
-                found.append(f"{name} is {spec.format}; beside {scaled} it must be that, or fixed")
+                problems.append(
+                    f"{name} is {spec.format}; beside {scaled} it must be that, or fixed"
+                )
             elif name not in ("weight", "bias"):
-                found += operand_problems(name, spec)
+                problems += operand_problems(name, spec)
         weight, legal = call.operands["weight"], Weighted.of(call.operator).result_axis
         if isinstance(weight.format, ScaledInteger) and isinstance(weight.format.scale, tuple):
             given, count = weight.format.channel_axis or 0, len(weight.format.scale)
             if given % len(weight.shape) != legal or count != call.result.shape[self.axis]:
-                found.append(
+                problems.append(
                     f"weight has {count} scales along dimension {given}; it must have "
                     f"{call.result.shape[self.axis]} along dimension {legal}, or one"
                 )
-        if found:
-            return found
+        if problems:
+            return problems
         if self._exact and self._requantization is None:
             return [
                 f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every "

@@ -47,15 +47,15 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
     options = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            return [*found, "the weight is computed by the model; it must be constant"]
+            return [*problems, "the weight is computed by the model; it must be constant"]
         if "ends" in call.operands:
             return [
                 f"it has {call.operands['weight'].shape[0]} matrices, each for the rows that are "
                 "sent to it, and hardware sends every row the same way; compute it outside"
             ]
-        return found or self._product(call).refusals()
+        return problems or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
         return [] if "ends" in call.operands else self._product(call).notes()

@@ -49,14 +49,14 @@ class LogSum(Reduction, Numeric, Judged):
     approximates = True
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
-        if not found:
-            found = [
+        problems = super().problems(call)
+        if not problems:
+            problems = [
                 problem
                 for operator, part in (self._exponential(call), self._logarithm(call))
                 for problem in operator.problems(part)
             ]
-        return found
+        return problems
 
     def reference(self, call: Call) -> Reference:
         exponential, logarithm = (
