@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from torch import Tensor
 
@@ -43,7 +44,8 @@ class Composite(Operator, Rewritten):
 
 
 Refusal = Callable[[Call], list[str]]
-Expression = Callable[..., Tensor | Sequence[Tensor]]
+# Takes what records calls on tensors, and returns one such result, or a list of all.
+Expression = Callable[..., Any]
 
 
 class Composition(Composite):
@@ -66,8 +68,9 @@ class Composition(Composite):
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         if self._refusals(call):
             return None
-        results = self._expression(call, *operands.values())
-        return results if isinstance(results, list | tuple) else [results]
+        written = self._expression(call, *operands.values())
+        results: Sequence[Tensor] = written if isinstance(written, list | tuple) else [written]
+        return results
 
     def problems(self, call: Call) -> list[str]:
         return self._refusals(call) or self._left_out or super().problems(call)

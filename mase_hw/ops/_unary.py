@@ -23,15 +23,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import (
-    Attributes,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example,
-    torch_target,
-)
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example, torch_target
 from mase_hw.ops._elements import Elements, Evaluator
 from mase_hw.ops._elementwise import FUNCTIONS, elements_of
 from mase_hw.ops._library import NAMESPACE, define

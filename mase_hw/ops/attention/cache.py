@@ -28,14 +28,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import (
-    Attributes,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example,
-)
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
 from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._state import STATE, Stateful

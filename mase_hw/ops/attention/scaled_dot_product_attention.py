@@ -60,10 +60,7 @@ class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
     name = "scaled_dot_product_attention"
-    targets = (
-        "aten.scaled_dot_product_attention.default",
-        "mase.padded_attention.default",
-    )
+    targets = ("aten.scaled_dot_product_attention.default", "mase.padded_attention.default")
     fused = True
     mask_argument = "attn_mask"
     operand_names: Mapping[str, str] = {

@@ -86,11 +86,7 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
 
     one_scale = True
     name = "softmax"
-    targets = (
-        "mase.masked_softmax.default",
-        "aten.softmax.int",
-        "aten._softmax.default",
-    )
+    targets = ("mase.masked_softmax.default", "aten.softmax.int", "aten._softmax.default")
     operand_names: Mapping[str, str] = {**OPERAND_NAMES, "kept": "data_in_1"}
     exact_everywhere = False
     masked_argument = "self"

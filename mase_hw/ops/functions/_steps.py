@@ -14,15 +14,7 @@ from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.formats import FIXED_POINT
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
-from mase_hw.ops._base import (
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example,
-    overloads,
-    torch_target,
-)
+from mase_hw.ops._base import Call, Example, Operator, Reference, example, overloads, torch_target
 from mase_hw.ops._tiling import Elementwise
 
 

@@ -14,13 +14,7 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats import Family
-from mase_hw.geometry.blocks import (
-    block_axis,
-    block_order,
-    block_problems,
-    check_tiles,
-    is_block,
-)
+from mase_hw.geometry.blocks import block_axis, block_order, block_problems, check_tiles, is_block
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._library import copied, define

@@ -8,11 +8,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import (
-    Call,
-    Example,
-    example,
-)
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 

@@ -22,10 +22,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
     name = "pad"
-    targets = (
-        "aten.pad.default",
-        "aten.constant_pad_nd.default",
-    )
+    targets = ("aten.pad.default", "aten.constant_pad_nd.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Other dimensions than an image's space are joined with constants, or cut.

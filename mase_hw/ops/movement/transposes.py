@@ -60,11 +60,7 @@ class Transpose(Permute):
     """Two dimensions exchanged (torch.transpose)."""
 
     name = "transpose"
-    targets = (
-        "aten.transpose.int",
-        "aten.swapaxes.default",
-        "aten.swapdims.default",
-    )
+    targets = ("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         attributes = call.attributes

@@ -26,10 +26,7 @@ class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
     """Largest pixel of windows that share an image out (F.adaptive_max_pool2d)."""
 
     name = "adaptive_max_pool2d"
-    targets = (
-        "mase.adaptive_max_pool2d.default",
-        "aten.adaptive_max_pool2d.default",
-    )
+    targets = ("mase.adaptive_max_pool2d.default", "aten.adaptive_max_pool2d.default")
     dimensions = 2
     maximum = True
     keeps_format = True
@@ -66,10 +63,7 @@ class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     """Largest element of windows that share a signal out (F.adaptive_max_pool1d)."""
 
     name = "adaptive_max_pool1d"
-    targets = (
-        "mase.adaptive_max_pool1d.default",
-        "aten.adaptive_max_pool1d.default",
-    )
+    targets = ("mase.adaptive_max_pool1d.default", "aten.adaptive_max_pool1d.default")
     dimensions = 1
 
     def examples(self) -> list[Example]:

@@ -26,11 +26,7 @@ class Addmm(ConstantProduct):
     """A product of matrices that is added to something."""
 
     name = "addmm"
-    targets = (
-        "aten.addmm.default",
-        "aten.addmv.default",
-        "aten.baddbmm.default",
-    )
+    targets = ("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
     operand_names: Mapping[str, str] = {
         "self": "data_in_2",
         "mat1": "data_in_0",

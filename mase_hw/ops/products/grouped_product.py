@@ -23,10 +23,7 @@ class GroupedProduct(ConstantProduct):
     """A product with the matrix of a row's group."""
 
     name = "grouped_product"
-    targets = (
-        "aten._grouped_mm.default",
-        "transformers.grouped_mm_fallback.default",
-    )
+    targets = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
     operand_names: Mapping[str, str] = {
         "input": "data_in_0",
         "self": "data_in_0",

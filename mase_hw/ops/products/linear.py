@@ -18,14 +18,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
-from mase_hw.ops._base import (
-    OPERAND_NAMES,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example,
-)
+from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled

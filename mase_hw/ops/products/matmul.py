@@ -31,12 +31,7 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
 
     channel_axis = -1
     name = "matmul"
-    targets = (
-        "aten.matmul.default",
-        "aten.mm.default",
-        "aten.bmm.default",
-        "aten.mv.default",
-    )
+    targets = ("aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default")
     exact_everywhere = False
     weighs = True
     operand_names: Mapping[str, str] = {
