@@ -24,8 +24,8 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
     """Yield every concrete subclass of `base` defined in `package` or by an entry point.
 
     Args:
-        package: dotted name of the folder that is walked, with the folders in it; files with a
-            leading underscore are contracts and helpers, not units.
+        package: dotted name of the folder that is walked, with the folders in it; files and
+            classes with a leading underscore are contracts and helpers, not units.
         base: the contract.
         group: entry-point group through which other distributions add units, where they may.
     """
@@ -87,7 +87,12 @@ def modules(package: str) -> Iterator[str]:
 
 
 def _is_unit(member: object, base: type) -> bool:
-    return inspect.isclass(member) and issubclass(member, base) and not inspect.isabstract(member)
+    return (
+        inspect.isclass(member)
+        and issubclass(member, base)
+        and not inspect.isabstract(member)
+        and not member.__name__.startswith("_")
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

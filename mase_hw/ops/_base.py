@@ -68,8 +68,8 @@ class Call:
         place = (key, *((name, spec.format, spec.shape) for name, spec in specs.items()))
         if place not in self._known:
             self._known[place] = compute()
-        found: T = self._known[place]
-        return found
+        value: T = self._known[place]
+        return value
 
     def after(self, before: Call) -> Call:
         """Return this call with what is known of an earlier one of the same constants."""
@@ -235,11 +235,11 @@ class Operator(ABC):
             arguments: all its arguments by ATen name.
             operands: every tensor by operand name, constants as `prepare` returned them.
         """
-        given = {
+        keywords = {
             name: operands.get(self.operand_names.get(name, name), value)
             for name, value in arguments.items()
         }
-        result: Tensor = target(**given)
+        result: Tensor = target(**keywords)
         return result
 
     def examples(self) -> list[Example]:
@@ -270,10 +270,10 @@ def _are(names: Sequence[str]) -> str:
 
 def torch_target(name: str) -> Callable[..., Tensor]:
     """Return the torch operator called `name`, such as `aten.relu.default`."""
-    found: Any = torch.ops
+    item: Any = torch.ops
     for part in name.split("."):
-        found = getattr(found, part)
-    target: Callable[..., Tensor] = found
+        item = getattr(item, part)
+    target: Callable[..., Tensor] = item
     return target
 
 

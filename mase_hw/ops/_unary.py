@@ -137,10 +137,10 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
             main = self.hardware(call).main
         except UnsupportedError:
             return FunctionError(self.name, operand, result, None)
-        found = function_error(
+        error = function_error(
             self.function(call.attributes), self.reference(call), operand, result
         )
-        return replace(found, module=main.module if main else None)
+        return replace(error, module=main.module if main else None)
 
     def reference(self, call: Call) -> Reference:
         return self.evaluator(call).evaluate

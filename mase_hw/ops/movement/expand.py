@@ -116,9 +116,9 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
 
         The outermost comes first, so that its block is that of the operand.
         """
-        given, made = _grid(call.operands["data_in_0"]), _grid(call.result)
-        given = (1,) * (len(made) - len(given)) + given
-        pairs = [(old, new) for old, new in zip(given, made, strict=True) if new > 1]
+        before, after = _grid(call.operands["data_in_0"]), _grid(call.result)
+        before = (1,) * (len(after) - len(before)) + before
+        pairs = [(old, new) for old, new in zip(before, after, strict=True) if new > 1]
         stages, outer = [], 0
         for repeated, run in groupby(pairs, lambda pair: pair[0] != pair[1]):
             sizes = list(run)

@@ -90,11 +90,11 @@ def _dims(call: Call) -> list[int]:
     """Return the dimensions that are indexed; a mask counts for each of its own."""
     count = len(call.operands) - 1
     places = call.attributes.get("indices") or (True,) * count
-    given = iter(name for name in call.operands if name != "data_in_0")
+    names = iter(name for name in call.operands if name != "data_in_0")
     dims: list[int] = []
     dim = 0
     for is_given in places:
-        spec = call.operands[next(given)] if is_given else None
+        spec = call.operands[next(names)] if is_given else None
         wide = len(spec.shape) if spec is not None and spec.dtype == "bool" else 1
         dims += list(range(dim, dim + wide)) if is_given else []
         dim += wide
@@ -107,7 +107,7 @@ def _linear(call: Call, sizes: Sequence[int]) -> Tensor:
     for name, value in call.constants.items():
         mask = call.operands[name].dtype == "bool"
         listed += value.bool().nonzero(as_tuple=True) if mask else [value.long()]
-    found = torch.zeros_like(listed[0])
+    linear = torch.zeros_like(listed[0])
     for item, size in zip(listed, sizes, strict=True):
-        found = found * size + item % size
-    return found
+        linear = linear * size + item % size
+    return linear

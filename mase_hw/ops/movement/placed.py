@@ -25,8 +25,8 @@ def _placed(values: Tensor, others: Tensor, places: Tensor) -> Tensor:
     parts = [values.flatten(1), others.flatten(1)]
     rows = next((part.shape[0] for part in parts if part.shape[0] != 1), 1)
     parts = [part.expand(rows, -1) for part in (*parts, torch.zeros_like(parts[0][:, :1]))]
-    found = torch.cat(parts, 1)[:, places]
-    return found.squeeze(-1) if places.shape[-1] == 1 else found.sum(-1, dtype=found.dtype)
+    elements = torch.cat(parts, 1)[:, places]
+    return elements.squeeze(-1) if places.shape[-1] == 1 else elements.sum(-1, dtype=elements.dtype)
 
 
 define("placed(Tensor self, Tensor others, Tensor places) -> Tensor", _placed)
@@ -104,9 +104,9 @@ def _along(places: Tensor, shapes: Sequence[Sequence[int]], dim: int) -> Tensor 
     table = torch.cat([table, torch.full_like(table[..., :1], zero)], -1)
     moved = places.movedim(dim - 1, -2)
     row = moved.reshape(-1, *moved.shape[-2:])[0]
-    known = table.reshape(-1, table.shape[-1])[0]
+    row_numbers = table.reshape(-1, table.shape[-1])[0]
     indices = torch.full_like(row, -1)
-    for index, number in enumerate(known.tolist()):
+    for index, number in enumerate(row_numbers.tolist()):
         indices[row == number] = index
     if bool((indices < 0).any()):
         return None
@@ -123,10 +123,10 @@ def _summed(
     """Return elements along a dimension, summed where an index has several terms."""
     parts = list(_parts(call, values, shapes, dim, indices.flatten().tolist()))
     join = torch_target("mase.cat.default")
-    made = parts[0] if len(parts) == 1 else join(parts, dim)
+    joined = parts[0] if len(parts) == 1 else join(parts, dim)
     if indices.shape[1] == 1:
-        return made
-    return aten.sum.dim_IntList(aten.unflatten.int(made, dim, list(indices.shape)), [dim + 1])
+        return joined
+    return aten.sum.dim_IntList(aten.unflatten.int(joined, dim, list(indices.shape)), [dim + 1])
 
 
 def _parts(

@@ -51,10 +51,10 @@ class RowsLike(Composite, Repeating):
         if rows > 1:
             # Those of one inference, as of heads that are merged with the batch.
             constant = aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
-        made = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
+        repeated = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
         if call.result.dtype == "bool":
-            made = aten.ne.Scalar(made, 0)
-        return [aten.reshape.default(made, [-1, *shape[1:]])]
+            repeated = aten.ne.Scalar(repeated, 0)
+        return [aten.reshape.default(repeated, [-1, *shape[1:]])]
 
     def examples(self) -> list[Example]:
         attention = torch.nn.functional.scaled_dot_product_attention

@@ -7,7 +7,7 @@ from torch import Tensor
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Example, example, torch_target
 from mase_hw.ops._library import define
-from mase_hw.ops.movement.select import Select
+from mase_hw.ops.movement.crops import Select
 
 
 def _taken(values: Tensor, index: int) -> Tensor:

@@ -59,11 +59,11 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         shape = call.result.shape
         flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
         reshape = aten.reshape.default
-        given = {
+        flattened = {
             name: reshape(value, flat if name == "data_in_0" else row)
             for name, value in operands.items()
         }
-        result = self.normalize(given, row, self.epsilon(call))
+        result = self.normalize(flattened, row, self.epsilon(call))
         return [reshape(result, [-1, *shape[1:]])]
 
     @abstractmethod
@@ -115,16 +115,16 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
 
         It has fewer fraction bits where its root has not as many.
         """
-        given = {
+        scales = {
             name: fixed(call.operands[name])
             for name in ("weight", "bias")
             if name in call.constants
         }
         octaves = (call.result.shape[-1].bit_length() + 1) // 2
-        if "weight" in given:
-            octaves += given["weight"].width - given["weight"].frac_width
-        if "bias" in given:
-            octaves = 1 + max(octaves, given["bias"].width - given["bias"].frac_width)
+        if "weight" in scales:
+            octaves += scales["weight"].width - scales["weight"].frac_width
+        if "bias" in scales:
+            octaves = 1 + max(octaves, scales["bias"].width - scales["bias"].frac_width)
         places = min(fraction + 3, MOST_ROOT_FRACTION - 3 - octaves)
         return fixed_of(1 + octaves + places, places)
 
@@ -157,7 +157,7 @@ def _weights(call: Call, widths: Sequence[int]) -> Image:
     row = TensorSpec((1, size)).with_parallelism(1, lanes)
 
     def words() -> list[int]:
-        lane_bits, found = sum(widths), [0] * row.beats
+        lane_bits, words = sum(widths), [0] * row.beats
         for place, (name, width) in enumerate(zip(("weight", "bias"), widths, strict=True)):
             if name not in call.constants:
                 continue
@@ -165,7 +165,7 @@ def _weights(call: Call, widths: Sequence[int]) -> Image:
             for beat, lane_codes in enumerate(row.to_beats(codes).tolist()):
                 for lane, code in enumerate(lane_codes):
                     bits = code & ((1 << width) - 1)
-                    found[beat] |= bits << (lane * lane_bits + place * widths[0])
-        return found
+                    words[beat] |= bits << (lane * lane_bits + place * widths[0])
+        return words
 
     return Image(lanes * sum(widths), words)

@@ -29,8 +29,8 @@ def window_index(values: Tensor, rows: list[int], columns: list[int], kernel: li
     """Return the places, `[batch, channels, rows of windows, columns of windows]`."""
     windows = windows_of(values, rows, columns, kernel)
     places = windows_of(_places(values.shape[-2:]), rows, columns, kernel)[0, 0].long()
-    found = places.gather(0, windows.argmax(2).reshape(-1, places.shape[1]))
-    return found.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
+    indices = places.gather(0, windows.argmax(2).reshape(-1, places.shape[1]))
+    return indices.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
 
 
 def _places(sizes: torch.Size) -> Tensor:
@@ -100,7 +100,7 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         table = UnaryTable(
             Encoding(bits, signed=False), signed.encoding, lanes, words, beats=result.beats
         )
-        made = net.add(table, "steps", data_in_0=place)
+        step = net.add(table, "steps", data_in_0=place)
         spec = TensorSpec((bases.numel(), lanes), result.dtype, signed, parallelism=(1, lanes))
         base = net.memory(
             "base",
@@ -118,19 +118,19 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
             Operation.ADD,
             beats=result.beats,
         )
-        return net.netlist(data_out_0=net.add(cell, data_in_0=made, data_in_1=base))
+        return net.netlist(data_out_0=net.add(cell, data_in_0=step, data_in_1=base))
 
     def _steps(self, call: Call, count: int) -> Tensor:
         """Return how far each place of a window is behind its first one, by its number."""
         rows, columns = self.axes(call)
-        (_, down), (_, right) = _known(rows), _known(columns)
+        (_, down), (_, right) = _offsets(rows), _offsets(columns)
         steps = (down[:, None] * columns.size + right).flatten()
         return torch.nn.functional.pad(steps, (0, count - steps.numel()))
 
     def _bases(self, call: Call) -> Tensor:
         """Return the place of the first element of each window, outside or not."""
         rows, columns = self.axes(call)
-        (tops, _), (lefts, _) = _known(rows), _known(columns)
+        (tops, _), (lefts, _) = _offsets(rows), _offsets(columns)
         return (tops[:, None] * columns.size + lefts).flatten()
 
     def examples(self) -> list[Example]:
@@ -156,28 +156,28 @@ def _line(axis: Axis) -> tuple[Tensor, Tensor] | None:
     """
     places = torch.from_numpy(axis.indices)
     inside = places >= 0
-    offsets, known = torch.zeros(axis.kernel, dtype=torch.int64), inside[inside.sum(1).argmax()]
-    offsets[known] = places[inside.sum(1).argmax()][known]
-    while bool((shared := (inside & known).any(1) & (inside & ~known).any(1)).any()):
+    offsets, located = torch.zeros(axis.kernel, dtype=torch.int64), inside[inside.sum(1).argmax()]
+    offsets[located] = places[inside.sum(1).argmax()][located]
+    while bool((shared := (inside & located).any(1) & (inside & ~located).any(1)).any()):
         window = int(shared.long().argmax())
-        start = _starts(places[window : window + 1], offsets, known)
-        added = inside[window] & ~known
+        start = _starts(places[window : window + 1], offsets, located)
+        added = inside[window] & ~located
         offsets[added] = (places[window] - start)[added]
-        known = known | added
-    starts = _starts(places, offsets, known)
+        located = located | added
+    starts = _starts(places, offsets, located)
     whole = torch.where(inside, starts[:, None] + offsets, places)
     return (starts, offsets) if torch.equal(whole, places) else None
 
 
-def _starts(places: Tensor, offsets: Tensor, known: Tensor) -> Tensor:
-    """First elements of windows, by an element of each whose offset is known."""
-    usable = (places >= 0) & known
+def _starts(places: Tensor, offsets: Tensor, located: Tensor) -> Tensor:
+    """First elements of windows, by an element of each whose offset is located."""
+    usable = (places >= 0) & located
     first = usable.long().argmax(1, keepdim=True)
-    found = (places - offsets).gather(1, first)[:, 0]
-    return torch.where(usable.any(1), found, 0)
+    starts = (places - offsets).gather(1, first)[:, 0]
+    return torch.where(usable.any(1), starts, 0)
 
 
-def _known(axis: Axis) -> tuple[Tensor, Tensor]:
-    found = _line(axis)
-    assert found is not None
-    return found
+def _offsets(axis: Axis) -> tuple[Tensor, Tensor]:
+    line = _line(axis)
+    assert line is not None
+    return line

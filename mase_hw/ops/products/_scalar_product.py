@@ -48,8 +48,8 @@ class ScalarProduct(Product):
 
         def compute(rows: Tensor) -> tuple[Tensor, Tensor]:
             rows = rows.to(dtype)
-            found = rows @ columns if start is None else torch.addmm(start, rows, columns)
-            return found.to(torch.int64), torch.tensor(-fraction)
+            sums = rows @ columns if start is None else torch.addmm(start, rows, columns)
+            return sums.to(torch.int64), torch.tensor(-fraction)
 
         return compute
 

@@ -64,10 +64,10 @@ class ScaledProduct(Product):
                 problems += operand_problems(name, spec)
         weight, legal = call.operands["weight"], Weighted.of(call.operator).result_axis
         if isinstance(weight.format, ScaledInteger) and isinstance(weight.format.scale, tuple):
-            given, count = weight.format.channel_axis or 0, len(weight.format.scale)
-            if given % len(weight.shape) != legal or count != call.result.shape[self.axis]:
+            axis, count = weight.format.channel_axis or 0, len(weight.format.scale)
+            if axis % len(weight.shape) != legal or count != call.result.shape[self.axis]:
                 problems.append(
-                    f"weight has {count} scales along dimension {given}; it must have "
+                    f"weight has {count} scales along dimension {axis}; it must have "
                     f"{call.result.shape[self.axis]} along dimension {legal}, or one"
                 )
         if problems:
@@ -161,8 +161,10 @@ class ScaledProduct(Product):
     @property
     def _sum(self) -> Encoding:
         """The sums, whose biases may have a fraction; multipliers count from their last bit."""
-        found = self._requantization
-        return Encoding(self._width(), fraction=0 if found is None else found.fraction)
+        requantization = self._requantization
+        return Encoding(
+            self._width(), fraction=0 if requantization is None else requantization.fraction
+        )
 
     @property
     def _shift_bits(self) -> int:
@@ -235,13 +237,15 @@ class ScaledProduct(Product):
 
     def _with_biases(self) -> Call:
         """Return the call on integers whose biases have a fraction."""
-        found, call = self._requantization, self._unshifted.call
-        assert found is not None
+        requantization, call = self._requantization, self._unshifted.call
+        assert requantization is not None
         operands, constants = dict(call.operands), dict(call.constants)
-        if any(found.biases) or "bias" in operands:
-            unit = 2.0**-found.fraction
-            constants["bias"] = torch.tensor(found.biases, dtype=torch.float64) * unit
-            bias = TensorSpec((len(found.biases),), format=Fixed(MOST_SUM_BITS, found.fraction))
+        if any(requantization.biases) or "bias" in operands:
+            unit = 2.0**-requantization.fraction
+            constants["bias"] = torch.tensor(requantization.biases, dtype=torch.float64) * unit
+            bias = TensorSpec(
+                (len(requantization.biases),), format=Fixed(MOST_SUM_BITS, requantization.fraction)
+            )
             operands["bias"] = bias
         return replace(call, operands=operands, constants=constants, _known={})
 

@@ -95,11 +95,11 @@ class Einsum(ConstantProduct):
         for place, part in enumerate(parts):
             others = [item.term for item in parts if item is not part]
             parts[place] = part.alone(set(result).union(*others))
-        made, *rest = parts
+        product, *rest = parts
         for place, part in enumerate(rest):
             kept = set(result).union(*(item.term for item in rest[place + 1 :]))
-            made = _product(made, part, kept, sizes)
-        return made.ordered(result).value
+            product = _product(product, part, kept, sizes)
+        return product.ordered(result).value
 
     def examples(self) -> list[Example]:
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
@@ -167,12 +167,12 @@ def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -
     if len(summed) > 1:
         value = aten.flatten.using_ints(value, len(kept), -1)
     matrix = weight.ordered(new + summed).shaped(_size(new, sizes), _size(summed, sizes))
-    made = aten.linear.default(value, matrix)
+    product = aten.linear.default(value, matrix)
     if not new:
-        made = aten.squeeze.dim(made, -1)
+        product = aten.squeeze.dim(product, -1)
     elif len(new) > 1:
-        made = aten.unflatten.int(made, -1, [sizes[index] for index in new])
-    return _Part(made, kept + new, False)
+        product = aten.unflatten.int(product, -1, [sizes[index] for index in new])
+    return _Part(product, kept + new, False)
 
 
 def _matrices(
@@ -200,12 +200,12 @@ def _matrices(
     )
     if right.constant:
         constant = [*shape, *rest[1]]
-        made = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
+        product = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
     else:
-        made = aten.matmul.default(data, other)
+        product = aten.matmul.default(data, other)
     order = [*counted, *rows, *columns]
-    made = aten.reshape.default(made, [-1, *(sizes[index] for index in order)])
-    return _Part(made, "".join([batch, *order]), False)
+    product = aten.reshape.default(product, [-1, *(sizes[index] for index in order)])
+    return _Part(product, "".join([batch, *order]), False)
 
 
 def _size(indices: Sequence[str], sizes: Mapping[str, int]) -> int:

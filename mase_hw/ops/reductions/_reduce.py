@@ -30,9 +30,9 @@ class Reduction(Operator, Ordered, Tiled):
 
     def dims(self, call: Call) -> tuple[int, ...]:
         """Return the reduced dimensions, counted from the front."""
-        given = call.attributes.get("dim")
+        dims = call.attributes.get("dim")
         rank = max(1, len(call.operands["data_in_0"].shape))
-        listed = [given] if isinstance(given, int) else list(given or range(rank))
+        listed = [dims] if isinstance(dims, int) else list(dims or range(rank))
         return tuple(sorted(dim % rank for dim in listed))
 
     def problems(self, call: Call) -> list[str]:

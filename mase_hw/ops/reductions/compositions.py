@@ -159,6 +159,24 @@ def log_of_exponentials(data: Tensor, dims: list[int]) -> Tensor:
     return aten.add.Tensor(largest, torch.ops.mase.log_sum.default(rest, dims, True))
 
 
+@composition(
+    "aten.log_softmax.int",
+    "aten._log_softmax.default",
+    "aten.special_log_softmax.default",
+    examples=lambda: [
+        example(lambda x: torch.log_softmax(x, -1), (3, 2, 7)),
+        example(lambda x: torch.log_softmax(x, 1), (3, 5, 2)),
+    ],
+)
+def log_softmax(call: Call, data: Tensor) -> Tensor:
+    """Logarithm of softmax along a dimension, `y[i] = x[i] - log(sum exp(x))`.
+
+    The logarithm of the sum is rounded to the format of the difference, which is exact and rounded
+    once.
+    """
+    return aten.sub.Tensor(data, log_of_exponentials(data, [int(call.attributes["dim"])]))
+
+
 def _spread(call: Call) -> tuple[list[int], int, float]:
     """Return the dimensions of a variance, their elements, and the divisor of the squares' sum."""
     shape = call.operands["data_in_0"].shape

@@ -110,10 +110,10 @@ class LogSum(Reduction, Numeric, Judged):
         return LOG, _part(call, LOG, call.result.with_format(self._sums(call)), call.result)
 
     def examples(self) -> list[Example]:
-        x, found = example_values(3, 5, 7), torch.ops.mase.log_sum
+        x, target = example_values(3, 5, 7), torch.ops.mase.log_sum
         return [
-            example(lambda x: found(x - x.amax(-1, keepdim=True), [-1]), x),
-            example(lambda x: found(x - x.amax(1, keepdim=True), [1], True), x),
+            example(lambda x: target(x - x.amax(-1, keepdim=True), [-1]), x),
+            example(lambda x: target(x - x.amax(1, keepdim=True), [1], True), x),
         ]
 
 

@@ -1,4 +1,4 @@
-"""Some of the elements along a dimension (`x[:, start:end:step]`)."""
+"""Parts of a dimension."""
 
 from __future__ import annotations
 
@@ -7,8 +7,26 @@ from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
 
 
+class Select(Crop):
+    """One element along a dimension, which goes: `x[:, index]`, from the end below zero."""
+
+    name = "select"
+    targets = ("aten.select.int",)
+    keeps_dimension = False
+
+    def indices(self, call: Call) -> range:
+        index = int(call.attributes["index"]) % call.operands["data_in_0"].shape[self.dim(call)]
+        return range(index, index + 1)
+
+    def examples(self) -> list[Example]:
+        return [
+            example(lambda x: x[:, -1], (2, 3, 5)),
+            example(lambda x: x[:, :, 1], (2, 4, 3)),
+        ]
+
+
 class Slice(Crop, Removable):
-    """Bounds are clamped as Python does."""
+    """Some of the elements along a dimension (`x[:, start:end:step]`), clamped as Python does."""
 
     name = "slice"
     targets = ("aten.slice.Tensor", "aten.narrow.default")
