@@ -71,7 +71,7 @@ def _with_zeros() -> Tensor:
     examples=lambda: [example(lambda x: torch.where(x.isfinite(), x, 0.0), (2, 5))],
 )
 def isfinite(call: Call, data: Tensor) -> Tensor:
-    """True everywhere (torch.isfinite)."""
+    """True everywhere (torch.isfinite), as fixed point holds finite numbers alone."""
     return aten.eq.Tensor(data, data)
 
 
@@ -84,7 +84,7 @@ def isfinite(call: Call, data: Tensor) -> Tensor:
     ],
 )
 def isnan(call: Call, data: Tensor) -> Tensor:
-    """True nowhere (torch.isnan), as fixed point holds finite numbers alone."""
+    """True nowhere (torch.isnan, torch.isinf), as fixed point holds finite numbers alone."""
     return aten.ne.Tensor(data, data)
 
 

@@ -43,6 +43,7 @@ class StreamProduct:
     call: Call
 
     def problems(self) -> list[str]:
+        """Obstacles between shapes and formats and hardware."""
         data, other = self._specs
         if len(data.shape) < 3 or len(data.shape) != len(other.shape):
             return [
@@ -86,6 +87,7 @@ class StreamProduct:
         return Bounds(min(0, *ends) * self.terms, max(0, *ends) * self.terms)
 
     def reference(self) -> Reference:
+        """Return codes, codes -> codes."""
         dtype, result = exact_dtype(self._bounds), self.call.result.quantized
         fraction = sum(fixed(spec).frac_width for spec in self._specs)
 
