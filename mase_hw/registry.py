@@ -10,6 +10,7 @@ import pkgutil
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any, TypeVar
 
 from mase_hw.errors import MaseError, UnitError
@@ -23,18 +24,36 @@ def discover(package: str, base: type[T], group: str | None = None) -> Iterator[
     """Yield every concrete subclass of `base` defined in `package` or by an entry point.
 
     Args:
-        package: dotted name of the folder that is walked, with the folders in it; files with a
-            leading underscore are contracts and helpers, not units.
+        package: dotted name of the folder that is walked, with the folders in it; files and
+            classes with a leading underscore are contracts and helpers, not units.
         base: the contract.
         group: entry-point group through which other distributions add units, where they may.
     """
-    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
-        module = _loaded(functools.partial(importlib.import_module, name), name)
+    for module in _files(package):
         for member in vars(module).values():
             if _is_unit(member, base) and member.__module__ == module.__name__:
                 yield member
     for entry_point in sorted(entry_points(group=group or ""), key=lambda entry: entry.name):
         yield _loaded(entry_point.load, entry_point.value)
+
+
+def instances(package: str, base: type[T]) -> Iterator[T]:
+    """Yield the instances of `base` that files of a folder hold, each by itself or in a tuple.
+
+    Args:
+        package: see `discover`.
+        base: the contract.
+    """
+    for module in _files(package):
+        for member in vars(module).values():
+            for item in member if isinstance(member, tuple) else (member,):
+                if isinstance(item, base):
+                    yield item
+
+
+def _files(package: str) -> Iterator[ModuleType]:
+    for name in sorted(modules(package), key=lambda name: name.rpartition(".")[2]):
+        yield _loaded(functools.partial(importlib.import_module, name), name)
 
 
 def _loaded(load: Callable[[], object], name: str) -> Any:
@@ -68,7 +87,12 @@ def modules(package: str) -> Iterator[str]:
 
 
 def _is_unit(member: object, base: type) -> bool:
-    return inspect.isclass(member) and issubclass(member, base) and not inspect.isabstract(member)
+    return (
+        inspect.isclass(member)
+        and issubclass(member, base)
+        and not inspect.isabstract(member)
+        and not member.__name__.startswith("_")
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -45,7 +45,7 @@ from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
 from mase_hw.ops._weighting import Configured, Gained, Normalizing, Prepared, Weighted
-from mase_hw.registry import discover
+from mase_hw.registry import discover, instances
 
 __all__ = [
     "ANY_NUMBER",
@@ -107,20 +107,21 @@ __all__ = [
 
 @cache
 def operators() -> dict[str, Operator]:
-    """Return one instance of every operator by its name, in the order of names."""
-    found = discover(__name__, Operator, "mase_hw.operators")  # type: ignore[type-abstract]
-    return {cls.name: cls() for cls in sorted(found, key=lambda cls: cls.name)}
+    """Return every operator by its name, in the order of names."""
+    units = list(instances(__name__, Operator))  # type: ignore[type-abstract]
+    units += [cls() for cls in discover(__name__, Operator, "mase_hw.operators")]  # type: ignore[type-abstract]
+    return {unit.name: unit for unit in sorted(units, key=lambda unit: unit.name)}
 
 
 @cache
 def _by_target() -> dict[str, Operator]:
-    found: dict[str, Operator] = {}
+    by_target: dict[str, Operator] = {}
     for operator in operators().values():
         for target in operator.targets:
-            other = found.setdefault(target, operator)
+            other = by_target.setdefault(target, operator)
             if other is not operator:
                 raise UnitError(f"{other.name} and {operator.name} both have the target {target}")
-    return found
+    return by_target
 
 
 def operator_for(target: object) -> Operator | None:

@@ -68,13 +68,22 @@ class Call:
         place = (key, *((name, spec.format, spec.shape) for name, spec in specs.items()))
         if place not in self._known:
             self._known[place] = compute()
-        found: T = self._known[place]
-        return found
+        value: T = self._known[place]
+        return value
 
     def after(self, before: Call) -> Call:
         """Return this call with what is known of an earlier one of the same constants."""
         same = _equal(dict(self.attributes), dict(before.attributes))
         return replace(self, _known=before._known) if same else self
+
+    def dimension(self, key: str = "dim") -> int:
+        """Return the dimension of the first operand that an attribute names, from the front.
+
+        Args:
+            key: the attribute; the last dimension where it is missing.
+        """
+        rank = max(1, len(next(iter(self.operands.values())).shape))
+        return int(self.attributes.get(key, -1)) % rank
 
     @property
     def streams(self) -> dict[str, TensorSpec]:
@@ -163,9 +172,9 @@ class Operator(ABC):
             elements is never configured and takes its operand's format.
     """
 
-    name: ClassVar[str]
-    targets: ClassVar[tuple[str, ...]]
-    operand_names: ClassVar[Mapping[str, str]] = OPERAND_NAMES
+    name: str
+    targets: tuple[str, ...]
+    operand_names: Mapping[str, str] = OPERAND_NAMES
     role: ClassVar[str | None] = None
     families: ClassVar[Families] = FIXED_POINT
     casts: ClassVar[bool] = True
@@ -226,11 +235,11 @@ class Operator(ABC):
             arguments: all its arguments by ATen name.
             operands: every tensor by operand name, constants as `prepare` returned them.
         """
-        given = {
+        keywords = {
             name: operands.get(self.operand_names.get(name, name), value)
             for name, value in arguments.items()
         }
-        result: Tensor = target(**given)
+        result: Tensor = target(**keywords)
         return result
 
     def examples(self) -> list[Example]:
@@ -261,11 +270,16 @@ def _are(names: Sequence[str]) -> str:
 
 def torch_target(name: str) -> Callable[..., Tensor]:
     """Return the torch operator called `name`, such as `aten.relu.default`."""
-    found: Any = torch.ops
+    item: Any = torch.ops
     for part in name.split("."):
-        found = getattr(found, part)
-    target: Callable[..., Tensor] = found
+        item = getattr(item, part)
+    target: Callable[..., Tensor] = item
     return target
+
+
+def overloads(names: str) -> tuple[str, ...]:
+    """Return ATen overloads, `sin` for `aten.sin.default`; names with dots are whole."""
+    return tuple(name if "." in name else f"aten.{name}.default" for name in names.split())
 
 
 def along_batch(what: str, fix: str) -> str:
@@ -279,3 +293,18 @@ def along_batch(what: str, fix: str) -> str:
 def example_values(*shape: int, seed: int = 0) -> Tensor:
     """Return float32 reals from a normal distribution, the same at every call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def example(function: Callable[..., Any], *inputs: Tensor | tuple[int, ...]) -> Example:
+    """Return an example of a module or a function.
+
+    Args:
+        function: a module, or a function that becomes one.
+        inputs: tensors, or shapes of `example_values`, which differ in their seeds.
+    """
+    module = function if isinstance(function, nn.Module) else Apply(function)
+    values = [
+        item if isinstance(item, Tensor) else example_values(*item, seed=place)
+        for place, item in enumerate(inputs)
+    ]
+    return module, tuple(values)

@@ -39,7 +39,7 @@ class BlockElements(Elements[BlockTable]):
 
     def unary_problems(self) -> list[str]:
         """Return which operands and results are no blocks that can be streamed."""
-        call, found = self.call, list[str]()
+        call, problems = self.call, list[str]()
         legal = ", ".join(names_in(BLOCKS))
         rank = len(call.result.shape)
         for name, spec in {**call.operands, **call.results}.items():
@@ -47,25 +47,25 @@ class BlockElements(Elements[BlockTable]):
                 # A constant of fewer dimensions is one of the result's shape.
                 missing = rank - len(spec.shape) if name in call.constants else 0
                 shape = (*(1,) * missing, *spec.shape)
-                found += block_problems(name, replace(spec, shape=shape))
+                problems += block_problems(name, replace(spec, shape=shape))
             else:
-                found.append(f"{name} is {spec.format}; beside blocks it must be one of {legal}")
+                problems.append(f"{name} is {spec.format}; beside blocks it must be one of {legal}")
         specs = [*call.operands.values(), *call.results.values()]
         axes = {block_axis(spec) for spec in specs if is_block(spec) and len(spec.shape) == rank}
-        if not found and len(axes) > 1:
-            found.append(
+        if not problems and len(axes) > 1:
+            problems.append(
                 f"its blocks lie along dimensions {', '.join(map(str, sorted(axes)))}: "
                 "configure one axis for all operands and the result"
             )
-        return found
+        return problems
 
     def binary_problems(self, operation: str) -> list[str]:
         """Also refuse streams that are expanded, and exact results beyond 62 bits."""
         shapes = {spec.shape for spec in self.call.streams.values()}
         if len(shapes) > 1:
             return [f"streams of shapes {sorted(shapes)} are expanded in fixed point only"]
-        if found := self.unary_problems():
-            return found
+        if problems := self.unary_problems():
+            return problems
         width = combined_bits(operation, *self._bits, self._guard)
         if width > MAX_BITS:
             return [f"the exact result takes {width} bits, at most {MAX_BITS} are supported"]

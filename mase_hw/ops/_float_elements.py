@@ -46,11 +46,13 @@ class FloatElements(Elements[PatternTable]):
 
     def binary_problems(self, operation: str) -> list[str]:
         """Refuse results that wrap, and exact ones beyond 62 bits."""
-        found = self._result_problems()
+        problems = self._result_problems()
         width = combined_bits(operation, *self._bits, self._guard)
-        if not found and width > MAX_BITS:
-            found.append(f"the exact result takes {width} bits, at most {MAX_BITS} are supported")
-        return found
+        if not problems and width > MAX_BITS:
+            problems.append(
+                f"the exact result takes {width} bits, at most {MAX_BITS} are supported"
+            )
+        return problems
 
     @property
     def _formats(self) -> tuple[Format, Format]:
@@ -90,16 +92,16 @@ class FloatElements(Elements[PatternTable]):
 
     def unary_problems(self) -> list[str]:
         """Refuse results that wrap, and operands too wide for a table."""
-        found = self._result_problems()
+        problems = self._result_problems()
         for name, spec in {**self.call.operands, **self.call.results}.items():
-            found += operand_problems(name, spec)
+            problems += operand_problems(name, spec)
         operand = self.call.operands["data_in_0"].quantized
         if operand.stream_fields(1)[0].width_bits > MAX_TABLE_INPUT_BITS:
-            found.append(
+            problems.append(
                 f"data_in_0 is {operand}: beside floats, functions are tables of operands of at "
                 f"most {MAX_TABLE_INPUT_BITS} bits"
             )
-        return found
+        return problems
 
     @staticmethod
     def fit(function: Function, operand: Format, result: Format) -> PatternTable:

@@ -38,8 +38,8 @@ class Mask:
         """Return both as one; None where each is of an input."""
         if None not in (self.kept, other.kept):
             return None
-        given = [item.seen for item in (self, other) if item.seen is not None]
-        seen = given[0] & given[-1] if given else None
+        masks = [item.seen for item in (self, other) if item.seen is not None]
+        seen = masks[0] & masks[-1] if masks else None
         one = other if self.kept is None else self
         bias = other.bias if self.bias is None else self.bias
         return Mask(one.kept, seen, bias, one.turned)

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,16 +23,7 @@ from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import (
-    Apply,
-    Attributes,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example_values,
-    torch_target,
-)
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example, torch_target
 from mase_hw.ops._elements import Elements, Evaluator
 from mase_hw.ops._elementwise import FUNCTIONS, elements_of
 from mase_hw.ops._library import NAMESPACE, define
@@ -60,12 +51,12 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     families = FUNCTIONS
     approximates = True
-    required_attributes: ClassVar[Attributes] = {}
+    required_attributes: Mapping[str, Any] = {}
 
     def __init__(self) -> None:
         namespace, name, _ = self.targets[0].split(".")
         if namespace == NAMESPACE and not hasattr(torch.ops.mase, name):
-            define(name, self._composition)
+            define(f"{name}(Tensor self) -> Tensor", self._composition)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
         """Yield the equation itself, for a function that ATen has no operator for."""
@@ -77,7 +68,7 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     def examples(self) -> list[Example]:
         target, required = torch_target(self.targets[0]), dict(self.required_attributes)
-        return [(Apply(lambda x: target(x, **required)), (example_values(3, 11),))]
+        return [example(lambda x: target(x, **required), (3, 11))]
 
     @abstractmethod
     def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
@@ -93,7 +84,8 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
         """Evaluate the function, which torch's own kernel may round differently at a tie."""
-        return cast(Tensor, self.function(arguments)(operands["data_in_0"], FAST))
+        attributes = {key: arguments[key] for key in arguments if key not in self.operand_names}
+        return cast(Tensor, self.function(attributes)(operands["data_in_0"], FAST))
 
     def domain(self, attributes: Attributes) -> Domain:
         """Domain of the function, with its values elsewhere."""
@@ -145,29 +137,26 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
             main = self.hardware(call).main
         except UnsupportedError:
             return FunctionError(self.name, operand, result, None)
-        found = function_error(
+        error = function_error(
             self.function(call.attributes), self.reference(call), operand, result
         )
-        return replace(found, module=main.module if main else None)
+        return replace(error, module=main.module if main else None)
 
     def reference(self, call: Call) -> Reference:
-        """Evaluate the table, or the piecewise polynomial."""
         return self.evaluator(call).evaluate
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the table or the polynomial."""
         elements = elements_of(call)
         return one_cell(call, elements.unary_cell(self._evaluator(call, elements)))
 
     def problems(self, call: Call) -> list[str]:
-        """Add what the choice of formats makes impossible."""
-        found = super().problems(call) or elements_of(call).unary_problems()
-        if not found:
+        problems = super().problems(call) or elements_of(call).unary_problems()
+        if not problems:
             try:
                 self.evaluator(call)
             except UnsupportedError as error:
-                found.append(str(error))
-        return found
+                problems.append(str(error))
+        return problems
 
     def block_axis(self, name: str) -> int | None:
         return None

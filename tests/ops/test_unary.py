@@ -31,6 +31,7 @@ from mase_hw.ops import (
     torch_target,
     unary_operators,
 )
+from mase_hw.ops._formula import Formula
 from mase_hw.timing.stages import NodeStages
 from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, Case, cell_case, lint
 
@@ -446,7 +447,7 @@ def test_error_table_is_what_is_promised():
 
 
 def test_error_table_sees_a_wrong_table():
-    class Wrong(type(operators()["tanh"])):
+    class Wrong(type(operators()["gelu"])):
         def reference(self, call):
             right = super().reference(call)
             return lambda codes: right(codes) + (codes == 17) * 2
@@ -552,8 +553,10 @@ def test_formats_that_are_kept_hold_the_results():
     assert torch.equal(evaluate("relu", codes, number, number), codes.clamp(min=0))
 
 
-def test_an_activation_is_a_short_class():
+def test_an_activation_is_a_short_class_or_a_row():
     for operator in unary_operators():
+        if isinstance(operator, Formula):
+            continue
         lines = inspect.getsource(type(operator)).splitlines()
         own_examples = type(operator).examples is not Unary.examples
         assert len(lines) < (70 if own_examples else 50), operator.name

@@ -16,14 +16,7 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import (
-    Apply,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example_values,
-)
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._tiling import Elementwise
 
@@ -43,7 +36,6 @@ class PReLU(Operator, Elementwise):
         return replace(call, operands={**call.operands, "weight": weight}, constants=constants)
 
     def reference(self, call: Call) -> Reference:
-        """Multiply where negative, exactly, and cast."""
         operand, weight, result = _formats(call)
         # The slope does not vary along dimension 0, where inferences are stacked.
         slopes = call.constant_codes("weight")
@@ -61,17 +53,15 @@ class PReLU(Operator, Elementwise):
         return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse slopes that are not known."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            found.append("weight is not a constant: prelu has hardware for constant slopes")
-        return found
+            problems.append("weight is not a constant: prelu has hardware for constant slopes")
+        return problems
 
     def examples(self) -> list[Example]:
-        """One slope, and one per channel."""
         return [
-            (nn.PReLU(), (example_values(3, 7),)),
-            (Apply(torch.prelu, example_values(4)), (example_values(3, 4, 5),)),
+            example(nn.PReLU(), (3, 7)),
+            example(Apply(torch.prelu, example_values(4)), (3, 4, 5)),
         ]
 
 

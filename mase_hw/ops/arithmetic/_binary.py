@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,6 +18,7 @@ from mase_hw.ops._base import (
     Example,
     Operator,
     Reference,
+    example,
     example_values,
     torch_target,
 )
@@ -37,7 +37,7 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
     """
 
     families = ELEMENTWISE
-    operation: ClassVar[str]
+    operation: str
 
     @abstractmethod
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
@@ -50,13 +50,14 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return self.combine_values(operands["data_in_0"], operands["data_in_1"])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse scaled operands, two constants, and what the arithmetic refuses."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.attributes.get("alpha", 1) != 1:
-            found.append(f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first")
+            problems.append(
+                f"alpha is {call.attributes['alpha']}: run decompose_transform_pass first"
+            )
         if not call.streams:
-            found.append("both operands are constant")
-        return found or elements_of(call).binary_problems(self.operation)
+            problems.append("both operands are constant")
+        return problems or elements_of(call).binary_problems(self.operation)
 
     def reference(self, call: Call) -> Reference:
         return elements_of(call).binary_reference(self.operation)
@@ -78,14 +79,13 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         return elements_of(call).orders(broadcast_orders(call))
 
     def examples(self) -> list[Example]:
-        """Two streams, equal or not, a constant of one row, of one element, a Python scalar."""
         target = torch_target(self.targets[0])
         any_overload = torch_target(self.targets[0].rpartition(".")[0])
         row = example_values(7, seed=1)
         return [
-            (Apply(target), (example_values(3, 7), example_values(3, 7, seed=1))),
-            (Apply(target), (example_values(3, 2, 1, 3), example_values(3, 1, 5, 1, seed=1))),
-            (Apply(target, row), (example_values(3, 2, 7),)),
-            (Apply(target, row[:1]), (example_values(3, 7),)),
-            (Apply(lambda x: any_overload(x, 0.75)), (example_values(3, 7),)),
+            example(target, (3, 7), (3, 7)),
+            example(target, (3, 2, 1, 3), (3, 1, 5, 1)),
+            example(Apply(target, row), (3, 2, 7)),
+            example(Apply(target, row[:1]), (3, 7)),
+            example(lambda x: any_overload(x, 0.75), (3, 7)),
         ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
 
 from torch import Tensor
 
@@ -34,4 +33,4 @@ class ReverseSub(Sub):
 
     name = "rsub"
     targets = ("aten.rsub.Tensor", "aten.rsub.Scalar")
-    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_1", "other": "data_in_0"}
+    operand_names: Mapping[str, str] = {"self": "data_in_1", "other": "data_in_0"}

@@ -17,7 +17,7 @@ from torch import Tensor
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Elementwise
@@ -74,12 +74,11 @@ class Div(Operator, Elementwise, Rewritten):
         return []
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse zeros, and divisors that `expression` multiplies with."""
-        found = self._refused(call)
+        problems = self._refused(call)
         divisor = call.attributes.get("divisor")
-        if not found and (divisor is None or not _is_power(divisor)):
-            found = [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
-        return found or super().problems(call)
+        if not problems and (divisor is None or not _is_power(divisor)):
+            problems = [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
+        return problems or super().problems(call)
 
     def reference(self, call: Call) -> Reference:
         fraction = fixed(call.operands["data_in_0"]).frac_width + self._shift(call)
@@ -100,10 +99,10 @@ class Div(Operator, Elementwise, Rewritten):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x / 4), (example_values(3, 5),)),
-            (Apply(lambda x: torch.div(x, -0.5)), (example_values(3, 5),)),
-            (Apply(lambda x, y: x / (y.abs() + 1)), (example_values(3, 5), example_values(3, 5))),
-            (Apply(lambda x, d: x / d, torch.tensor([3.0, -0.7])), (example_values(3, 2),)),
+            example(lambda x: x / 4, (3, 5)),
+            example(lambda x: torch.div(x, -0.5), (3, 5)),
+            example(lambda x, y: x / (y.abs() + 1), (3, 5), example_values(3, 5)),
+            example(Apply(lambda x, d: x / d, torch.tensor([3.0, -0.7])), (3, 2)),
         ]
 
 

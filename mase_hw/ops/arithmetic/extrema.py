@@ -2,50 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from mase_hw.formats import FIXED_POINT
-from mase_hw.ops._base import Example
+from mase_hw.ops._base import Example, overloads
 from mase_hw.ops._numbers import Selecting
 from mase_hw.ops._rewriting import Commutative
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Maximum(Binary, Selecting, Commutative):
-    """The larger of two tensors, element by element (torch.maximum), rounded once."""
+class _Extremum(Binary, Selecting, Commutative):
+    """The larger or the smaller of two tensors, element by element, rounded once.
 
-    name = "maximum"
-    targets = (
-        "aten.maximum.default",
-        "aten.max.other",
-    )
+    Args:
+        name: of the operator and of the cell's operation.
+        targets: torch operators of the default overload, and full names.
+        function: of real values.
+    """
+
     families = FIXED_POINT
     homogeneous = True
-    operation = "maximum"
+
+    def __init__(self, name: str, targets: str, function: Callable[..., Tensor]) -> None:
+        self.name, self.operation, self._function = name, name, function
+        self.targets = overloads(targets)
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        return torch.maximum(first, second)
+        return self._function(first, second)
 
     def examples(self) -> list[Example]:
         return super().examples()[:-1]
 
 
-class Minimum(Binary, Selecting, Commutative):
-    """The smaller of two tensors, element by element (torch.minimum), rounded once."""
-
-    name = "minimum"
-    targets = (
-        "aten.minimum.default",
-        "aten.fmin.default",
-        "aten.min.other",
-    )
-    families = FIXED_POINT
-    homogeneous = True
-    operation = "minimum"
-
-    def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        return torch.minimum(first, second)
-
-    def examples(self) -> list[Example]:
-        return super().examples()[:-1]
+EXTREMA = (
+    _Extremum("maximum", "maximum aten.max.other", torch.maximum),
+    _Extremum("minimum", "minimum fmin aten.min.other", torch.minimum),
+)

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -29,8 +28,8 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._library import define_cache
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Ordered, Tiled
@@ -52,7 +51,7 @@ def cache(entry: Tensor, position: Tensor, dim: int, places: int) -> Tensor:
     return _written(_empty(entry, dim, places), entry, position, dim)
 
 
-define_cache("cache", cache)
+define("cache(Tensor self, Tensor position, int dim, int places) -> Tensor", cache)
 
 
 class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
@@ -60,7 +59,7 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
 
     name = "cache"
     targets = ("mase.cache.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "position": "data_in_1"}
+    operand_names: Mapping[str, str] = {"self": "data_in_0", "position": "data_in_1"}
 
     def empty(self, attributes: Attributes, data_in_0: Tensor) -> Tensor:
         return _empty(data_in_0, attributes["dim"], attributes["places"])
@@ -89,18 +88,16 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return result
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse constants, another dimension than the last but one, and a single place."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.constants:
-            found.append("what it keeps and where must be computed by the model, not constant")
+            problems.append("what it keeps and where must be computed by the model, not constant")
         if call.attributes["dim"] not in (-2, len(call.result.shape) - 2):
-            found.append("its places lie along another dimension than the last but one")
+            problems.append("its places lie along another dimension than the last but one")
         if call.attributes["places"] < 2:
-            found.append(f"it has {call.attributes['places']} place; at least 2 are needed")
-        return found
+            problems.append(f"it has {call.attributes['places']} place; at least 2 are needed")
+        return problems
 
     def reference(self, call: Call) -> Reference:
-        """Return codes, numbers of places, state -> codes."""
         dim = call.attributes["dim"]
 
         def compute(entry: Tensor, position: Tensor, state: Tensor) -> Tensor:
@@ -152,10 +149,9 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return 0
 
     def examples(self) -> list[Example]:
-        """Heads, and rows; a number of places that is no power of two."""
         target = torch.ops.mase.cache.default
         position = torch.tensor([1])
         return [
-            (Apply(lambda x, p: target(x, p, 2, 5)), (example_values(1, 2, 1, 3), position)),
-            (Apply(lambda x, p: target(x, p, 1, 4)), (example_values(1, 1, 6), position)),
+            example(lambda x, p: target(x, p, 2, 5), (1, 2, 1, 3), position),
+            example(lambda x, p: target(x, p, 1, 4), (1, 1, 6), position),
         ]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ from mase_hw._aten import aten
 from mase_hw._kinds import Record
 from mase_hw.ops._base import Apply, Call, Example, example_values
 from mase_hw.ops._composite import Composite
-from mase_hw.ops._library import define_attention
+from mase_hw.ops._library import define
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, for_scores
 
 
@@ -49,20 +49,21 @@ def padded_attention(
     )
 
 
-define_attention("padded_attention", padded_attention)
+define(
+    "padded_attention(Tensor query, Tensor key, Tensor value, Tensor kept, Tensor? attn_mask=None,"
+    " bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+    padded_attention,
+)
 
 
 class ScaledDotProductAttention(Composite, Masked):
     """Attention of queries to keys and values."""
 
     name = "scaled_dot_product_attention"
-    targets = (
-        "aten.scaled_dot_product_attention.default",
-        "mase.padded_attention.default",
-    )
+    targets = ("aten.scaled_dot_product_attention.default", "mase.padded_attention.default")
     fused = True
     mask_argument = "attn_mask"
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "query": "data_in_0",
         "key": "data_in_1",
         "value": "data_in_2",
@@ -118,36 +119,35 @@ class ScaledDotProductAttention(Composite, Masked):
         return torch.ops.mase.padded_attention.default(*inputs, kept, constant, causal, **options)
 
     def problems(self, call: Call) -> list[str]:
-        """Return why it cannot be taken apart."""
         return self.refusals(call) or [
             "it is whole, as its parts have no number format: configure one for softmax and matmul"
         ]
 
     def refusals(self, call: Call) -> list[str]:
         """Return why it is no product, softmax and product, with the fix; empty when it is."""
-        found = []
+        problems = []
         ranks = {len(call.operands[f"data_in_{number}"].shape) for number in range(3)}
         if min(ranks) < 3:
-            found.append(
+            problems.append(
                 "queries, keys and values are [batch, tokens, features] or [batch, heads, tokens, "
                 f"features], not of {min(ranks)} dimensions: give them a batch in front, such as "
                 "unsqueeze(0) makes"
             )
         if call.attributes.get("dropout_p", 0.0):
-            found.append(
+            problems.append(
                 f"it drops {call.attributes['dropout_p']} of its weights: pass dropout_p=0.0 when "
                 "the model does not train"
             )
         if "mask" in call.operands and "mask" not in call.constants:
-            found.append(
+            problems.append(
                 "its mask is computed by the model for every query and key: it must be constant, "
                 "or leave out the keys of a row that are zero in an input [batch, keys]"
             )
         if any(name in call.constants for name in ("data_in_0", "data_in_1", "data_in_2")):
-            found.append("queries, keys and values must be computed by the model, not constant")
+            problems.append("queries, keys and values must be computed by the model, not constant")
         if not 0 < self._scale(call) < float("inf"):
-            found.append(f"its scale is {self._scale(call)}; it must be more than zero")
-        return found
+            problems.append(f"its scale is {self._scale(call)}; it must be more than zero")
+        return problems
 
     @staticmethod
     def _scale(call: Call) -> float:
@@ -177,7 +177,6 @@ class ScaledDotProductAttention(Composite, Masked):
         return bias.float() if bool(bias.any()) else None
 
     def examples(self) -> list[Example]:
-        """Heads as they come from a layer, with a causal mask, a mask and a bias, shared keys."""
         attention = nn.functional.scaled_dot_product_attention
         mask = torch.zeros(3, 3).masked_fill(~torch.ones(3, 3, dtype=torch.bool).tril(), -1e9)
         bias = mask + example_values(3, 3, seed=3).clamp(-1, 1)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -38,10 +38,11 @@ from mase_hw.ops._base import (
     Call,
     Example,
     Reference,
+    example,
     example_values,
 )
 from mase_hw.ops._judging import Judged
-from mase_hw.ops._library import define_masked
+from mase_hw.ops._library import define
 from mase_hw.ops._masking import Mask, Masked, for_scores
 from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
@@ -73,7 +74,11 @@ def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
     return given[0] & given[-1] if given else None
 
 
-define_masked("masked_softmax", masked_softmax)
+define(
+    "masked_softmax(Tensor self, Tensor? mask, int dim, float scale=1.0, Tensor? kept=None)"
+    " -> Tensor",
+    masked_softmax,
+)
 
 
 class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Rescaled):
@@ -81,12 +86,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
 
     one_scale = True
     name = "softmax"
-    targets = (
-        "mase.masked_softmax.default",
-        "aten.softmax.int",
-        "aten._softmax.default",
-    )
-    operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "kept": "data_in_1"}
+    targets = ("mase.masked_softmax.default", "aten.softmax.int", "aten._softmax.default")
+    operand_names: Mapping[str, str] = {**OPERAND_NAMES, "kept": "data_in_1"}
     exact_everywhere = False
     masked_argument = "self"
 
@@ -113,14 +114,13 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return make_format(fields)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a mask that streams, and formats that its tables are too small for."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if "mask" in call.operands:
-            found.append(
+            problems.append(
                 "its mask is computed by the model for every query and key: it must be constant, "
                 "or leave out the keys of a row that are zero in an input [batch, keys]"
             )
-        return found or self._arithmetic(call).problems
+        return problems or self._arithmetic(call).problems
 
     def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
         """Return it with a mask and a scale; a bias is added before."""
@@ -248,20 +248,16 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
             yield scaled, {"mask": None, "dim": -1, "scale": ANY_NUMBER}
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, over another one, and scaled with a mask."""
         mask = torch.ones(4, 7, dtype=torch.bool).tril(2)
         mask[1] = False
         masked = torch.ops.mase.masked_softmax
         x, kept = example_values(3, 2, 4, 7), example_values(3, 1, 1, 7, seed=1) > 0
         return [
-            (Apply(lambda x: torch.softmax(x, -1)), (example_values(3, 2, 7),)),
-            (Apply(lambda x: x.softmax(1)), (example_values(3, 5, 2),)),
-            (
-                Apply(lambda x, kept: masked(x, kept, -1, 0.7), mask),
-                (example_values(3, 2, 4, 7),),
-            ),
-            (Apply(lambda x, y: masked(x, None, -1, 1.0, y)), (x, kept)),
-            (Apply(lambda x, y, m: masked(x, m, -1, 1.0, y), mask), (x, kept)),
+            example(lambda x: torch.softmax(x, -1), (3, 2, 7)),
+            example(lambda x: x.softmax(1), (3, 5, 2)),
+            example(Apply(lambda x, kept: masked(x, kept, -1, 0.7), mask), (3, 2, 4, 7)),
+            example(lambda x, y: masked(x, None, -1, 1.0, y), x, kept),
+            example(Apply(lambda x, y, m: masked(x, m, -1, 1.0, y), mask), x, kept),
         ]
 
 

@@ -6,7 +6,6 @@ Operands are compared as they are in their own formats, exactly.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,7 +13,7 @@ from torch import Tensor
 from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
 from mase_hw.formats import FIXED_POINT, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._base import Call, Example, example, example_values, torch_target
 from mase_hw.ops._numbers import Selecting
 from mase_hw.ops.arithmetic._binary import Binary
 
@@ -24,18 +23,23 @@ TRUTH: Format = make_format(
 
 
 class Comparison(Binary, Selecting):
-    """A relation; subclasses name it.
+    """A relation.
 
-    Attributes:
-        relation: the relation of real values.
+    Args:
+        name: of the operator and of the cell's operation.
+        packet: name of the torch operator in `aten`.
+        relation: of real values.
     """
 
     families = FIXED_POINT
     homogeneous = True
-    relation: ClassVar[Callable[[Tensor, Tensor], Tensor]]
+
+    def __init__(self, name: str, packet: str, relation: Callable[..., Tensor]) -> None:
+        self.name, self.operation, self._relation = name, name, relation
+        self.targets = (f"aten.{packet}.Tensor", f"aten.{packet}.Scalar")
 
     def combine_values(self, first: Tensor, second: Tensor) -> Tensor:
-        return type(self).relation(first, second)
+        return self._relation(first, second)
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Return whole numbers that hold all constants beside whole numbers, and one more each way.
@@ -49,16 +53,14 @@ class Comparison(Binary, Selecting):
         return whole_format(min(low for low, _ in bounds) - 1, max(high for _, high in bounds) + 1)
 
     def result_format(self, call: Call) -> Format | None:
-        """Return that of 0 and 1."""
         return TRUTH
 
     def examples(self) -> list[Example]:
-        """Two streams, and equal ones; a stream and a number; what reads the result."""
         target = torch_target(self.targets[0])
         overloads = torch_target(self.targets[0].rpartition(".")[0])
         values = example_values(3, 7)
         return [
-            (Apply(target), (values, torch.where(values > 0, values, -values))),
-            (Apply(lambda x: overloads(x, 0.25)), (values,)),
-            (Apply(lambda x, y: overloads(x, y) * 0.75), (values, example_values(3, 1, seed=1))),
+            example(target, values, torch.where(values > 0, values, -values)),
+            example(lambda x: overloads(x, 0.25), values),
+            example(lambda x, y: overloads(x, y) * 0.75, values, (3, 1)),
         ]

@@ -6,7 +6,7 @@ Each operand is a stream or a constant; the one that is chosen is rounded to the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +16,16 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example,
+    example_values,
+)
 from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
@@ -36,7 +45,7 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         "aten.where.ScalarOther",
         "aten.where.Scalar",
     )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "condition": _CONDITION,
         "self": "data_in_0",
         "other": "data_in_1",
@@ -47,16 +56,17 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return TRUTH if name == _CONDITION else None
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse constants alone, numbers without end, and what is too wide."""
-        found = super().problems(call)
+        problems = super().problems(call)
         for name, value in call.constants.items():
             if not bool(value.isfinite().all()):
-                found.append(f"{name} is not finite; give the least number that counts instead")
+                problems.append(f"{name} is not finite; give the least number that counts instead")
         if not call.streams:
-            found.append("all operands are constant")
-        if not found and combined_bits("add", *self._formats(call)) > MAX_BITS:
-            found.append(f"operands side by side take more than {MAX_BITS} bits; use narrower ones")
-        return found
+            problems.append("all operands are constant")
+        if not problems and combined_bits("add", *self._formats(call)) > MAX_BITS:
+            problems.append(
+                f"operands side by side take more than {MAX_BITS} bits; use narrower ones"
+            )
+        return problems
 
     @staticmethod
     def _formats(call: Call) -> tuple[Any, Any]:
@@ -78,15 +88,14 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         constants = {name: call.constant_codes(name) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
-            given = {**constants, **dict(zip(streams, codes, strict=True))}
-            left = align(given["data_in_0"], first, fraction)
-            right = align(given["data_in_1"], second, fraction)
-            return result.from_fixed(torch.where(given[_CONDITION] != 0, left, right), fraction)
+            operands = {**constants, **dict(zip(streams, codes, strict=True))}
+            left = align(operands["data_in_0"], first, fraction)
+            right = align(operands["data_in_1"], second, fraction)
+            return result.from_fixed(torch.where(operands[_CONDITION] != 0, left, right), fraction)
 
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell; constant operands come from memories."""
         second, condition = (
             call.operands[name].quantized.encoding for name in ("data_in_1", _CONDITION)
         )
@@ -98,18 +107,11 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return broadcast_orders(call)
 
     def examples(self) -> list[Example]:
-        """Three streams; numbers; a constant condition; streams that are expanded."""
         values, others = example_values(3, 7), example_values(3, 7, seed=1)
         mask = example_values(7, seed=2) > 0
         return [
-            (
-                Apply(lambda x, y, z: torch.where(z > 0.25, x, y)),
-                (values, others, example_values(3, 7, seed=2)),
-            ),
-            (Apply(lambda x: torch.where(x >= 0, 1.0, -1.0)), (values,)),
-            (Apply(lambda x, y, kept: torch.where(kept, x, y), mask), (values, others)),
-            (
-                Apply(lambda x, y: torch.where(y > 0, x, 0.5)),
-                (example_values(3, 2, 4), example_values(3, 1, 4, seed=1)),
-            ),
+            example(lambda x, y, z: torch.where(z > 0.25, x, y), values, others, (3, 7)),
+            example(lambda x: torch.where(x >= 0, 1.0, -1.0), values),
+            example(Apply(lambda x, y, kept: torch.where(kept, x, y), mask), values, others),
+            example(lambda x, y: torch.where(y > 0, x, 0.5), (3, 2, 4), (3, 1, 4)),
         ]

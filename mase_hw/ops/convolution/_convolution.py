@@ -65,13 +65,15 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judge
         return -1 if name == "bias" else -1 - self.dimensions
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, a missing batch dimension, and what cannot be summed."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
-            found.append(no_batch(self.dimensions + 2))
+            problems.append(no_batch(self.dimensions + 2))
         if "weight" not in call.constants:
-            return [*found, "the weight is computed by the model; only constant weights are legal"]
-        return found or self._illegal(call) or self._product(call).refusals()
+            return [
+                *problems,
+                "the weight is computed by the model; only constant weights are legal",
+            ]
+        return problems or self._illegal(call) or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
         return self._product(call).notes()

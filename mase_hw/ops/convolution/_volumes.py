@@ -36,10 +36,12 @@ def volume_problems(shape: Sequence[int]) -> list[str]:
 
 def convolution_problems(call: Call) -> list[str]:
     """Return why a convolution of volumes is not taken: no batch dimension, weights that stream."""
-    found = volume_problems(call.operands["data_in_0"].shape)
+    problems = volume_problems(call.operands["data_in_0"].shape)
     if "weight" not in call.constants:
-        found.append("the weight is computed by the model; only constant weights are legal")
-    return found
+        problems.append("the weight is computed by the model; only constant weights are legal")
+    if min(call.result.shape) < 1:
+        problems.append("its result has no elements; give it a larger input")
+    return problems
 
 
 def separately(

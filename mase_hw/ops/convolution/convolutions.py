@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import Axis, image_size, pair
-from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._composite import Composite
+from mase_hw.ops._base import Call, Example, example
+from mase_hw.ops._composite import composition
 from mase_hw.ops.convolution._convolution import Convolution
 from mase_hw.ops.convolution._volumes import convolution_problems, padded, tall, triple, untall
 
@@ -22,7 +22,6 @@ class Conv2d(Convolution):
     dimensions = 2
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Slide with stride, dilation and padding."""
         _, *sizes = image_size(call.operands["data_in_0"])
         _, *positions = image_size(call.result)
         kernel = pair(call.operands["weight"].shape[2:], self.dimensions, 1)
@@ -45,14 +44,10 @@ class Conv2d(Convolution):
         return weight
 
     def examples(self) -> list[Example]:
-        """Stride, padding, dilation and groups; each channel for itself."""
         return [
-            (
-                nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=1, bias=False),
-                (example_values(2, 2, 7, 4),),
-            ),
-            (nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (example_values(2, 6, 3, 6),)),
-            (nn.Conv2d(4, 4, 3, padding="same", groups=4), (example_values(2, 4, 3, 4),)),
+            example(nn.Conv2d(2, 3, (3, 2), stride=(2, 1), padding=1, bias=False), (2, 2, 7, 4)),
+            example(nn.Conv2d(6, 6, 3, groups=2, dilation=(1, 2)), (2, 6, 3, 6)),
+            example(nn.Conv2d(4, 4, 3, padding="same", groups=4), (2, 4, 3, 4)),
         ]
 
 
@@ -65,78 +60,62 @@ class Conv1d(Conv2d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.Conv1d(3, 4, 3, stride=2, padding=2), (example_values(2, 3, 9),)),
+            example(nn.Conv1d(3, 4, 3, stride=2, padding=2), (2, 3, 9)),
         ]
 
 
-class Conv3d(Composite):
+@composition(
+    "aten.conv3d.default",
+    "aten.conv3d.padding",
+    examples=lambda: [
+        example(nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)), (2, 2, 3, 4, 3)),
+        example(
+            nn.Conv3d(4, 4, (2, 1, 2), groups=2, dilation=(2, 1, 1), bias=False),
+            (2, 4, 4, 2, 3),
+        ),
+        example(nn.Conv3d(1, 2, (2, 2, 3), padding="same"), (2, 1, 2, 3, 3)),
+    ],
+    refusal=convolution_problems,
+)
+def conv3d(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Convolution of volumes (torch.nn.functional.conv3d), zeros outside.
 
     Written with one convolution of images: the frames of each window over the depth are channels,
     and the windows lie one below the other in one tall image, so that every sum is exact and
     rounded once.
     """
+    shape, result = call.operands["data_in_0"].shape, call.result.shape
+    kernel = call.operands["weight"].shape[2:]
+    stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
+    data, shape = padded(data, shape, _padding(call, kernel, dilation))
+    # Every frame begins at a row that the stride meets.
+    extra = -shape[3] % stride[1]
+    if extra:
+        data, shape = padded(data, shape, ((0, 0), (0, extra), (0, 0)))
+    depth = result[2]
+    image = tall(data, shape, kernel[0], stride[0], dilation[0], depth)
+    rows, covered = shape[3] // stride[1], dilation[1] * (kernel[1] - 1) + 1
+    # The last frame needs rows behind it where its windows would end too early.
+    missing = (depth * rows - 1) * stride[1] + covered - depth * shape[3]
+    if missing > 0:
+        image = aten.constant_pad_nd.default(image, [0, 0, 0, missing], 0.0)
+    weight = aten.flatten.using_ints(weight, 1, 2)
+    image = aten.conv2d.default(
+        image,
+        weight,
+        bias,
+        list(stride[1:]),
+        [0, 0],
+        list(dilation[1:]),
+        call.attributes["groups"],
+    )
+    return untall(image, result[1:], rows)
 
-    name = "conv3d"
-    targets = ("aten.conv3d.default", "aten.conv3d.padding")
 
-    def problems(self, call: Call) -> list[str]:
-        return convolution_problems(call) or super().problems(call)
-
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the convolution of a tall image."""
-        shape, result = call.operands["data_in_0"].shape, call.result.shape
-        if convolution_problems(call) or min(result) < 1:
-            return None
-        kernel = call.operands["weight"].shape[2:]
-        stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
-        data, shape = padded(operands["data_in_0"], shape, self._padding(call, kernel, dilation))
-        # Every frame begins at a row that the stride meets.
-        extra = -shape[3] % stride[1]
-        if extra:
-            data, shape = padded(data, shape, ((0, 0), (0, extra), (0, 0)))
-        depth = result[2]
-        image = tall(data, shape, kernel[0], stride[0], dilation[0], depth)
-        rows, covered = shape[3] // stride[1], dilation[1] * (kernel[1] - 1) + 1
-        # The last frame needs rows behind it where its windows would end too early.
-        missing = (depth * rows - 1) * stride[1] + covered - depth * shape[3]
-        if missing > 0:
-            image = aten.constant_pad_nd.default(image, [0, 0, 0, missing], 0.0)
-        weight = aten.flatten.using_ints(operands["weight"], 1, 2)
-        made = aten.conv2d.default(
-            image,
-            weight,
-            operands.get("bias"),
-            list(stride[1:]),
-            [0, 0],
-            list(dilation[1:]),
-            call.attributes["groups"],
-        )
-        return [untall(made, result[1:], rows)]
-
-    @staticmethod
-    def _padding(
-        call: Call, kernel: Sequence[int], dilation: Sequence[int]
-    ) -> list[tuple[int, int]]:
-        """Return zeros before and behind, of every dimension."""
-        given = call.attributes["padding"]
-        if not isinstance(given, str):
-            return [(amount, amount) for amount in triple(given, 0)]
-        spans = [
-            d * (k - 1) if given == "same" else 0 for d, k in zip(dilation, kernel, strict=True)
-        ]
-        return [(span // 2, span - span // 2) for span in spans]
-
-    def examples(self) -> list[Example]:
-        """Stride and padding; dilation and groups; an odd padding on both sides."""
-        return [
-            (
-                nn.Conv3d(2, 3, (2, 3, 2), stride=(1, 2, 1), padding=(0, 1, 0)),
-                (example_values(2, 2, 3, 4, 3),),
-            ),
-            (
-                nn.Conv3d(4, 4, (2, 1, 2), groups=2, dilation=(2, 1, 1), bias=False),
-                (example_values(2, 4, 4, 2, 3),),
-            ),
-            (nn.Conv3d(1, 2, (2, 2, 3), padding="same"), (example_values(2, 1, 2, 3, 3),)),
-        ]
+def _padding(call: Call, kernel: Sequence[int], dilation: Sequence[int]) -> list[tuple[int, int]]:
+    """Return zeros before and behind, of every dimension."""
+    given = call.attributes["padding"]
+    if not isinstance(given, str):
+        return [(amount, amount) for amount in triple(given, 0)]
+    spans = [d * (k - 1) if given == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
+    return [(span // 2, span - span // 2) for span in spans]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size, pair
-from mase_hw.ops._base import Call, Example, example_values
-from mase_hw.ops._composite import Composite
+from mase_hw.ops._base import Call, Example, example
+from mase_hw.ops._composite import composition
 from mase_hw.ops.convolution._convolution import Convolution
 from mase_hw.ops.convolution._volumes import convolution_problems, tall, triple, untall
 
@@ -53,11 +53,10 @@ class ConvTranspose2d(Convolution):
 
     def examples(self) -> list[Example]:
         return [
-            (
-                nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1),
-                (example_values(2, 3, 3, 2),),
+            example(
+                nn.ConvTranspose2d(3, 4, 3, stride=2, padding=1, output_padding=1), (2, 3, 3, 2)
             ),
-            (nn.ConvTranspose2d(4, 6, 2, groups=2, dilation=2), (example_values(2, 4, 2, 3),)),
+            example(nn.ConvTranspose2d(4, 6, 2, groups=2, dilation=2), (2, 4, 2, 3)),
         ]
 
 
@@ -82,76 +81,68 @@ class ConvTranspose1d(ConvTranspose2d):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.ConvTranspose1d(3, 3, 4, stride=2, padding=1), (example_values(2, 3, 5),)),
+            example(nn.ConvTranspose1d(3, 3, 4, stride=2, padding=1), (2, 3, 5)),
         ]
 
 
-class ConvTranspose3d(Composite):
+@composition(
+    "aten.conv_transpose3d.input",
+    examples=lambda: [
+        example(
+            nn.ConvTranspose3d(2, 3, (2, 3, 2), (2, 2, 1), (0, 1, 1), (1, 1, 0)),
+            (2, 2, 2, 2, 3),
+        ),
+        example(
+            nn.ConvTranspose3d(4, 4, (2, 1, 2), 2, groups=2, dilation=(2, 1, 1), bias=False),
+            (2, 4, 2, 2, 2),
+        ),
+    ],
+    refusal=convolution_problems,
+)
+def conv_transpose3d(
+    call: Call, data: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     """Transposed convolution of volumes (torch.nn.functional.conv_transpose3d).
 
     Written with one transposed convolution of images: zero frames stand between those of the
     volume, the frames of each window over the depth are channels, and the windows lie one below the
     other in one tall image, so that every sum is exact and rounded once.
     """
-
-    name = "conv_transpose3d"
-    targets = ("aten.conv_transpose3d.input",)
-
-    def problems(self, call: Call) -> list[str]:
-        return convolution_problems(call) or super().problems(call)
-
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the transposed convolution of a tall image."""
-        shape, result = call.operands["data_in_0"].shape, call.result.shape
-        if convolution_problems(call) or min(result) < 1:
-            return None
-        kernel = call.operands["weight"].shape[2:]
-        stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
-        padding, behind = (triple(call.attributes[key], 0) for key in ("padding", "output_padding"))
-        data, depth = _stuffed(operands["data_in_0"], shape, stride[0])
-        span = dilation[0] * (kernel[0] - 1)
-        front, back = span - padding[0], span - padding[0] + behind[0]
-        height, width = shape[3:]
-        # Each frame has rows enough for all of its results before those of the next begin.
-        covered = dilation[1] * (kernel[1] - 1) + 1
-        needed = max((height - 1) * stride[1] + covered, padding[1] + result[3])
-        rows = -(-needed // stride[1])
-        data = aten.constant_pad_nd.default(data, [0, 0, front, back], 0.0)
-        depth += front + back
-        data = aten.reshape.default(data, [-1, shape[1] * depth, height, width])
-        if rows > height:
-            data = aten.constant_pad_nd.default(data, [0, 0, 0, rows - height], 0.0)
-        volume = (shape[0], shape[1], depth, rows, width)
-        image = tall(data, volume, kernel[0], 1, dilation[0], result[2])
-        weight = aten.permute.default(aten.flip.default(operands["weight"], [2]), [0, 2, 1, 3, 4])
-        weight = aten.flatten.using_ints(weight, 0, 1)
-        missing = stride[1] - covered
-        made = aten.conv_transpose2d.input(
-            image,
-            weight,
-            operands.get("bias"),
-            list(stride[1:]),
-            [0, padding[2]],
-            [max(missing, 0), behind[2]],
-            call.attributes["groups"],
-            list(dilation[1:]),
-        )
-        if missing < 0:
-            made = aten.slice.Tensor(made, 2, 0, result[2] * rows * stride[1])
-        return [untall(made, result[1:], rows * stride[1], padding[1])]
-
-    def examples(self) -> list[Example]:
-        """Stride with output padding; groups and dilation."""
-        return [
-            (
-                nn.ConvTranspose3d(2, 3, (2, 3, 2), (2, 2, 1), (0, 1, 1), (1, 1, 0)),
-                (example_values(2, 2, 2, 2, 3),),
-            ),
-            (
-                nn.ConvTranspose3d(4, 4, (2, 1, 2), 2, groups=2, dilation=(2, 1, 1), bias=False),
-                (example_values(2, 4, 2, 2, 2),),
-            ),
-        ]
+    shape, result = call.operands["data_in_0"].shape, call.result.shape
+    kernel = call.operands["weight"].shape[2:]
+    stride, dilation = (triple(call.attributes[key], 1) for key in ("stride", "dilation"))
+    padding, behind = (triple(call.attributes[key], 0) for key in ("padding", "output_padding"))
+    data, depth = _stuffed(data, shape, stride[0])
+    span = dilation[0] * (kernel[0] - 1)
+    front, back = span - padding[0], span - padding[0] + behind[0]
+    height, width = shape[3:]
+    # Each frame has rows enough for all of its results before those of the next begin.
+    covered = dilation[1] * (kernel[1] - 1) + 1
+    needed = max((height - 1) * stride[1] + covered, padding[1] + result[3])
+    rows = -(-needed // stride[1])
+    data = aten.constant_pad_nd.default(data, [0, 0, front, back], 0.0)
+    depth += front + back
+    data = aten.reshape.default(data, [-1, shape[1] * depth, height, width])
+    if rows > height:
+        data = aten.constant_pad_nd.default(data, [0, 0, 0, rows - height], 0.0)
+    volume = (shape[0], shape[1], depth, rows, width)
+    image = tall(data, volume, kernel[0], 1, dilation[0], result[2])
+    weight = aten.permute.default(aten.flip.default(weight, [2]), [0, 2, 1, 3, 4])
+    weight = aten.flatten.using_ints(weight, 0, 1)
+    missing = stride[1] - covered
+    image = aten.conv_transpose2d.input(
+        image,
+        weight,
+        bias,
+        list(stride[1:]),
+        [0, padding[2]],
+        [max(missing, 0), behind[2]],
+        call.attributes["groups"],
+        list(dilation[1:]),
+    )
+    if missing < 0:
+        image = aten.slice.Tensor(image, 2, 0, result[2] * rows * stride[1])
+    return untall(image, result[1:], rows * stride[1], padding[1])
 
 
 def _stuffed(data: Tensor, shape: Sequence[int], stride: int) -> tuple[Tensor, int]:

@@ -5,7 +5,7 @@ The operand is rounded to a whole number as the function says, exactly, and that
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -14,29 +14,25 @@ from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.formats import FIXED_POINT
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
-from mase_hw.ops._base import (
-    Apply,
-    Call,
-    Example,
-    Operator,
-    Reference,
-    example_values,
-    torch_target,
-)
+from mase_hw.ops._base import Call, Example, Operator, Reference, example, overloads, torch_target
 from mase_hw.ops._tiling import Elementwise
 
 
 class Step(Operator, Elementwise):
     """A rounding to whole numbers.
 
-    Attributes:
+    Args:
+        name: of the operator.
+        targets: torch operators of the default overload, and full names.
         rounding: how numbers are rounded, one of `mase_hw.formats.fixed.ROUNDING_MODES`.
         negates: whether it is the negative of a number that is rounded, and negated again.
     """
 
     families = FIXED_POINT
-    rounding: ClassVar[str]
-    negates = False
+
+    def __init__(self, name: str, targets: str, rounding: str, *, negates: bool = False) -> None:
+        self.name, self.targets = name, overloads(targets)
+        self.rounding, self.negates = rounding, negates
 
     def problems(self, call: Call) -> list[str]:
         if call.attributes.get("decimals"):
@@ -61,12 +57,12 @@ class Step(Operator, Elementwise):
         second = CastFixed(
             whole.encoding, result.quantized.encoding, lanes, self.negates, beats=beats
         )
-        made = net.add(first, "whole", data_in_0=net.input("data_in_0"))
-        return net.netlist(data_out_0=net.add(second, data_in_0=made))
+        wire = net.add(first, "whole", data_in_0=net.input("data_in_0"))
+        return net.netlist(data_out_0=net.add(second, data_in_0=wire))
 
     def examples(self) -> list[Example]:
         target: Any = torch_target(self.targets[0])
-        return [(Apply(lambda x: target(x * 3.0)), (example_values(3, 11),))]
+        return [example(lambda x: target(x * 3.0), (3, 11))]
 
 
 def _whole(step: Step, call: Call) -> Fixed:

@@ -1,17 +1,15 @@
-"""Powers with constant exponents, roots and the reciprocal."""
+"""Powers: of a variable with a constant exponent, of a constant with a variable one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from math import inf
-from typing import ClassVar
+from types import MappingProxyType
 
 import torch
-from torch import Tensor
 
 from mase_hw.approximation import Domain, Real, RealMath
-from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
-from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._base import Attributes, Call, Example, example
 from mase_hw.ops._unary import Unary
 
 # Powers beyond are 0, 1 and infinity.
@@ -27,10 +25,9 @@ class Pow(Unary):
 
     name = "pow"
     targets = ("aten.pow.Tensor_Scalar", "aten.pow_.Scalar")
-    required_attributes: ClassVar[Attributes] = {"exponent": 3}
+    required_attributes = MappingProxyType({"exponent": 3})
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse exponents that are no finite numbers."""
         exponent = call.attributes["exponent"]
         if not abs(exponent) < _MOST:
             return [f"its exponent is {exponent}; allowed are numbers from -{_MOST} to {_MOST}"]
@@ -55,77 +52,34 @@ class Pow(Unary):
         return Domain(low, poles={0.0: inf} if exponent < 0 else {})
 
     def examples(self) -> list[Example]:
-        """A whole power, a negative one, halves, and another one."""
-        x = example_values(3, 5)
         return [
-            (Apply(lambda x: x**3), (x,)),
-            (Apply(lambda x: torch.pow(x, -2)), (x,)),
-            (Apply(lambda x: x.abs() ** 1.5), (x,)),
-            (Apply(lambda x: (x * x + 1) ** -2.5), (x,)),
-            (Apply(lambda x: x.abs() ** 0.3), (x,)),
+            example(lambda x: x**3, (3, 5)),
+            example(lambda x: torch.pow(x, -2), (3, 5)),
+            example(lambda x: x.abs() ** 1.5, (3, 5)),
+            example(lambda x: (x * x + 1) ** -2.5, (3, 5)),
+            example(lambda x: x.abs() ** 0.3, (3, 5)),
         ]
 
 
-class Square(Unary):
-    """Square: `x**2` (`torch.square`); a product `x * x` stays one, exact in every format."""
+class BasePower(Unary):
+    """Power of a constant: `base ** x` (`torch.pow` of a number and a tensor)."""
 
-    name = "square"
-    targets = ("aten.square.default", "aten.square_.default")
+    name = "base_power"
+    targets = ("aten.pow.Scalar",)
+    operand_names: Mapping[str, str] = {"exponent": "data_in_0"}
+    required_attributes = MappingProxyType({"self": 2.0})
 
-    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
-        return x * x
-
-    def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        yield x**2
-
-
-class Sqrt(Unary):
-    """Square root: `sqrt(x)` (`torch.sqrt`), of negative numbers zero."""
-
-    name = "sqrt"
-    targets = ("aten.sqrt.default", "aten.sqrt_.default")
+    def problems(self, call: Call) -> list[str]:
+        base = float(call.attributes["self"])
+        if base <= 0:
+            return [f"{base:g} has no real powers of every exponent; a base is positive"]
+        return super().problems(call)
 
     def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
-        return math.sqrt(x)
+        return math.power(float(attributes["self"]), x)
 
-    def domain(self, attributes: Attributes) -> Domain:
-        return Domain(low=0.0)
-
-    def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        yield x**0.5
-
-
-class Rsqrt(Unary):
-    """Reciprocal square root: `1 / sqrt(x)` (`torch.rsqrt`), of 0 and below the largest number."""
-
-    name = "rsqrt"
-    targets = ("aten.rsqrt.default", "aten.rsqrt_.default")
-
-    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
-        return 1 / math.sqrt(x)
-
-    def domain(self, attributes: Attributes) -> Domain:
-        return Domain(low=0.0, poles={0.0: inf})
-
-    def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        yield 1 / torch.sqrt(x)
-        yield torch.sqrt(x).reciprocal()
-        yield x**-0.5
-
-
-class Reciprocal(Unary):
-    """Reciprocal: `1 / x` (`torch.reciprocal`), of 0, whatever its sign, the largest number."""
-
-    name = "reciprocal"
-    targets = ("aten.reciprocal.default", "aten.reciprocal_.default")
-
-    def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:
-        return 1 / x
-
-    def domain(self, attributes: Attributes) -> Domain:
-        return Domain(poles={0.0: inf})
-
-    def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        yield 1 / x
-        yield torch.div(1, x)
-        yield x**-1
+    def examples(self) -> list[Example]:
+        return [
+            example(lambda x: torch.pow(2.0, x), (3, 11)),
+            example(lambda x: torch.pow(0.5, x), (3, 11)),
+        ]

@@ -13,45 +13,11 @@ from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.functions._steps import Step
 
 
-class Floor(Step):
-    """The largest whole number that is not above (torch.floor)."""
-
-    name = "floor"
-    targets = ("aten.floor.default", "aten.floor_.default")
-    rounding = "floor"
-
-
-class Ceil(Step):
-    """The smallest whole number that is not below (torch.ceil)."""
-
-    name = "ceil"
-    targets = ("aten.ceil.default", "aten.ceil_.default")
-    rounding = "floor"
-    negates = True
-
-
-class Trunc(Step):
-    """The whole number towards zero (torch.trunc, torch.fix)."""
-
-    name = "trunc"
-    targets = (
-        "aten.trunc.default",
-        "aten.trunc_.default",
-        "aten.fix.default",
-    )
-    rounding = "toward_zero"
-
-
 class Round(Step, Rewritten):
     """The nearest whole number, of two the even one (torch.round)."""
 
-    name = "round"
-    targets = (
-        "aten.round.default",
-        "aten.round_.default",
-        "aten.round.decimals",
-    )
-    rounding = "nearest_even"
+    def __init__(self) -> None:
+        super().__init__("round", "round round_ aten.round.decimals", "nearest_even")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
@@ -64,3 +30,10 @@ class Round(Step, Rewritten):
     def examples(self) -> list[Example]:
         tenths = Apply(lambda x: torch.round(x, decimals=1))
         return [*super().examples(), (tenths, (example_values(2, 5),))]
+
+
+STEPS = (
+    Step("floor", "floor floor_", "floor"),
+    Step("ceil", "ceil ceil_", "floor", negates=True),
+    Step("trunc", "trunc trunc_ fix", "toward_zero"),
+)

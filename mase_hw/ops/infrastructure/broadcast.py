@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
-from mase_hw.ops._library import define_sized
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._library import define
 from mase_hw.ops.movement.expand import Expand
 
-define_sized("broadcast", torch.Tensor.expand)
+define("broadcast(Tensor self, SymInt[] size) -> Tensor", torch.Tensor.expand)
 
 
 class Broadcast(Expand):
@@ -25,6 +25,6 @@ class Broadcast(Expand):
     def examples(self) -> list[Example]:
         target = torch_target(self.targets[0])
         return [
-            (Apply(lambda x: target(x, [-1, 4, 5])), (example_values(2, 1, 5),)),
-            (Apply(lambda x: target(x, [-1, 3, 5])), (example_values(2, 3, 1),)),
+            example(lambda x: target(x, [-1, 4, 5]), (2, 1, 5)),
+            example(lambda x: target(x, [-1, 3, 5]), (2, 3, 1)),
         ]

@@ -6,8 +6,6 @@ see `mase_hw.arithmetic.requantize`.
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.arithmetic.results import result_problems
@@ -16,32 +14,25 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats import Family
-from mase_hw.geometry.blocks import (
-    block_axis,
-    block_order,
-    block_problems,
-    check_tiles,
-    is_block,
-)
+from mase_hw.geometry.blocks import block_axis, block_order, block_problems, check_tiles, is_block
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._library import define_identity
+from mase_hw.ops._library import copied, define
 from mase_hw.ops._one_cell import fields, one_cell, row_fields
 from mase_hw.ops._tiling import Elementwise, Ordered
 
-define_identity("cast")
+define("cast(Tensor self) -> Tensor", copied)
 
 
 class Cast(Operator, Elementwise, Ordered):
     """The identity on values, in two formats."""
 
     name = "cast"
-    targets: ClassVar[tuple[str, ...]] = ("mase.cast.default",)
+    targets: tuple[str, ...] = ("mase.cast.default",)
     role = "cast"
     families = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse odd scales, and blocks that hardware cannot stream."""
         found = super().problems(call)
         if found:
             return found
@@ -82,7 +73,6 @@ class Cast(Operator, Elementwise, Ordered):
         return 0
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes of the result's format."""
         given, result = call.operands["data_in_0"].quantized, call.result.quantized
         return scaled.cast_reference(given, result, self.multiplier_bits(call))
 

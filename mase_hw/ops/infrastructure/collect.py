@@ -19,7 +19,7 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
-from mase_hw.ops._library import define_numbered
+from mase_hw.ops._library import define
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
@@ -28,7 +28,7 @@ def _stacked(tensors: list[Tensor], loop: int = 0) -> Tensor:
     return torch.stack(tensors, 1)
 
 
-define_numbered("collect", "Tensor[] tensors, int loop=0", _stacked)
+define("collect(Tensor[] tensors, int loop=0) -> Tensor", _stacked)
 
 
 class Collect(Moves, Ordered, Tiled):

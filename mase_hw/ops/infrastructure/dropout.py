@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._moves import Wire
 
@@ -39,5 +39,4 @@ class Dropout(Wire, Removable):
         return found
 
     def examples(self) -> list[Example]:
-        """One in evaluation mode, and beside it something to compute."""
-        return [(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (example_values(3, 5),))]
+        return [example(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (3, 5))]

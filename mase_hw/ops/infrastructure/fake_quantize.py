@@ -25,7 +25,7 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
-from mase_hw.ops._library import define_numbered
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
@@ -91,8 +91,17 @@ def moved_ties(scales: Sequence[float], points: Sequence[int]) -> str:
     return ""
 
 
-_GIVEN = "Tensor self, float[] scale, int[] zero_point, int axis, int low, int high, str rounding"
-define_numbered("fake_quantize", f'{_GIVEN}="nearest_even"', fake_quantize, opaque=True)
+def _empty(values: Tensor, *arguments: object, **keywords: object) -> Tensor:
+    return torch.empty_like(values)
+
+
+define(
+    "fake_quantize(Tensor self, float[] scale, int[] zero_point, int axis, int low, int high,"
+    ' str rounding="nearest_even") -> Tensor',
+    fake_quantize,
+    opaque=True,
+    shapes=_empty,
+)
 
 
 def rounded(
@@ -120,7 +129,7 @@ def round_to(values: Tensor, number: str) -> Tensor:
     return make_format(json.loads(number)).round_values(values)
 
 
-define_numbered("round_to", "Tensor self, str number", round_to, opaque=True)
+define("round_to(Tensor self, str number) -> Tensor", round_to, opaque=True, shapes=_empty)
 
 
 def rounded_to(values: Tensor, number: Format) -> Tensor:
@@ -142,7 +151,6 @@ class FakeQuantize(Cast, Numeric):
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse codes that no format has."""
         if format_of(call.attributes) is None:
             given = call.attributes
             return [

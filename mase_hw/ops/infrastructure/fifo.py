@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mase_hw.cells import Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
-from mase_hw.ops._library import define_queue
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._library import copied, define
 from mase_hw.ops.movement._moves import Wire
 
-define_queue("fifo")
+define("fifo(Tensor self, int depth) -> Tensor", copied)
 
 
 class Fifo(Wire):
@@ -24,4 +24,4 @@ class Fifo(Wire):
 
     def examples(self) -> list[Example]:
         target = torch_target(self.targets[0])
-        return [(Apply(lambda x: target(x, 3)), (example_values(3, 11),))]
+        return [example(lambda x: target(x, 3), (3, 11))]

@@ -16,8 +16,8 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.float_order import FloatOrder as FloatOrderCell
 from mase_hw.formats import FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import Fixed
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._library import define_order
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import fields, one_cell
 
@@ -33,7 +33,12 @@ def _placed(
     return found.to(values.dtype)
 
 
-define_order("float_order", _placed)
+define(
+    "float_order(Tensor self, int width, int exponent_width, int exponent_bias, bool back)"
+    " -> Tensor",
+    _placed,
+    opaque=True,
+)
 
 
 def _shape(number: Format | None) -> tuple[int, int, int] | None:
@@ -68,11 +73,9 @@ class FloatOrder(Operator, Numeric):
         return self._places(call) if call.attributes["back"] else self._float(call)
 
     def result_format(self, call: Call) -> Format | None:
-        """Return the places, or the float."""
         return self._float(call) if call.attributes["back"] else self._places(call)
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse other formats than the float that is meant, and its places."""
         given, result = call.operands["data_in_0"].format, call.result.format
         places, number = (result, given) if not call.attributes["back"] else (given, result)
         wanted = self._float(call)
@@ -104,7 +107,7 @@ class FloatOrder(Operator, Numeric):
             result: Tensor = target(places, 8, 4, 7, True)
             return result
 
-        return [(Apply(there_and_back), (example_values(3, 11),))]
+        return [example(there_and_back, (3, 11))]
 
     @staticmethod
     def _places(call: Call) -> Fixed:

@@ -8,12 +8,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import (
-    Apply,
-    Call,
-    Example,
-    example_values,
-)
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
@@ -52,7 +47,6 @@ class Identity(Wire, Removable, Rewritten):
         return [aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what would round to whole numbers."""
         found = super().problems(call)
         data, result = call.operands["data_in_0"].dtype, call.result.dtype
         if _is_real(data) and not _is_real(result):
@@ -60,8 +54,7 @@ class Identity(Wire, Removable, Rewritten):
         return found
 
     def examples(self) -> list[Example]:
-        """A copy, and beside it something to compute."""
-        return [(Apply(lambda x: x.clone().relu()), (example_values(3, 5),))]
+        return [example(lambda x: x.clone().relu(), (3, 5))]
 
 
 def _is_real(dtype: str) -> bool:

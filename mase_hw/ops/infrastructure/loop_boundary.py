@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from mase_hw.ops._base import Apply, Example, example_values, torch_target
-from mase_hw.ops._library import define_numbered
+from mase_hw.ops._base import Example, example, torch_target
+from mase_hw.ops._library import copied, define
 from mase_hw.ops.movement._moves import Wire
 
-
-def _copied(values: Tensor, loop: int = 0, state: int = 0, number: int = 0) -> Tensor:
-    return values.clone()
-
-
-define_numbered("loop_boundary", "Tensor self, int loop=0, int state=0, int number=0", _copied)
+define("loop_boundary(Tensor self, int loop=0, int state=0, int number=0) -> Tensor", copied)
 
 
 class LoopBoundary(Wire):
@@ -33,6 +26,5 @@ class LoopBoundary(Wire):
     shares_format = True
 
     def examples(self) -> list[Example]:
-        """One alone, which is a wire."""
         target = torch_target(self.targets[0])
-        return [(Apply(lambda x: target(x)), (example_values(3, 5),))]
+        return [example(lambda x: target(x), (3, 5))]

@@ -6,11 +6,11 @@ from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call
-from mase_hw.ops._library import define_identity
+from mase_hw.ops._library import copied, define
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._layout import Layout
 
-define_identity("retile")
+define("retile(Tensor self) -> Tensor", copied)
 
 
 class Retile(Layout, Tiled, Ordered):

@@ -20,8 +20,8 @@ from mase_hw.cells.cast_mixed import CastMixed
 from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.ops._base import Apply, Attributes, Call, Example, Operator, Reference, example_values
-from mase_hw.ops._library import define_steps
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
 from mase_hw.ops.infrastructure.fake_quantize import rounded_to
@@ -31,7 +31,11 @@ def _in_steps(values: Tensor, scale: float, back: bool, bits: int = 0) -> Tensor
     return values * scale if back else values / scale
 
 
-define_steps("scaled_steps", _in_steps)
+define(
+    "scaled_steps(Tensor self, float scale, bool back, int bits=0) -> Tensor",
+    _in_steps,
+    opaque=True,
+)
 
 
 def whole_steps(values: Tensor, number: ScaledInteger) -> Tensor:
@@ -74,7 +78,6 @@ class ScaledSteps(Operator, Numeric):
         return _whole(given, *self._factor(call))
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse other formats than integers of one scale, and steps of them."""
         given, result = call.operands["data_in_0"].format, call.result.format
         back = bool(call.attributes["back"])
         integers, steps = (result, given) if back else (given, result)
@@ -112,7 +115,7 @@ class ScaledSteps(Operator, Numeric):
 
     def examples(self) -> list[Example]:
         target = torch.ops.mase.scaled_steps.default
-        return [(Apply(lambda x: target(x, 0.03, False)), (example_values(3, 11),))]
+        return [example(lambda x: target(x, 0.03, False), (3, 11))]
 
     @staticmethod
     def _factor(call: Call) -> tuple[int, int]:

@@ -30,7 +30,7 @@ from mase_hw.ops._base import (
     example_values,
     unformatted,
 )
-from mase_hw.ops._library import define_thresholds
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Rescaled
 from mase_hw.ops._one_cell import fields, shortest_beats
 from mase_hw.ops._tiling import Elementwise
@@ -46,7 +46,11 @@ def _counted(
     return lowest + step * above.sum(-1).to(values.dtype)
 
 
-define_thresholds("thresholds", _counted)
+define(
+    "thresholds(Tensor self, Tensor bounds, Tensor signs, float lowest, float step) -> Tensor",
+    _counted,
+    opaque=True,
+)
 
 
 class Thresholds(Operator, Elementwise, Rescaled):
@@ -62,7 +66,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
     role = "thresholds"
 
     def problems(self, call: Call) -> list[str]:
-        """Refuse what is not compared in fixed point, and results that are no steps of codes."""
         if found := unformatted(call):
             return found
         if not {"bounds", "signs"} <= set(call.constants):
@@ -90,7 +93,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         return result
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes: bounds are compared with codes."""
         bounds, falling = _bounds(call), _falling(call)
         steps = _steps(call)
         assert steps is not None
@@ -137,7 +139,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         )
 
     def examples(self) -> list[Example]:
-        """Bounds of each channel that rise and fall; one for all; fifteen."""
         target = torch.ops.mase.thresholds.default
         bounds = example_values(1, 7, 3).sort(-1).values
         signs = example_values(1, 7, seed=1).sign()

@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
 from mase_hw.ops.movement._gather import GatherRows
 
 
-class UpsampleNearest2d(GatherRows, Ordered):
-    """Nearest-neighbour upsampling of images (torch.nn.functional.interpolate, mode `nearest`).
+class _Nearest(GatherRows, Ordered):
+    """Nearest-neighbour upsampling (torch.nn.functional.interpolate).
 
-    `y[q] = x[floor(q * size / n)]` along each axis, with torch's own scale where one is given.
+    `y[q] = x[floor(q * size / n)]` along each axis in mode `nearest`, with torch's own scale where
+    one is given, and `y[q] = x[floor((q + 1/2) * size / n)]` in mode `nearest-exact`.
+
+    Args:
+        name: of the operator.
+        target: name of the torch operator.
+        mode: torch's word.
+        examples: see `Operator`.
     """
 
-    name = "upsample_nearest2d"
-    targets = ("aten.upsample_nearest2d.vec",)
-    mode = "nearest"
+    def __init__(
+        self, name: str, target: str, mode: str, examples: Callable[[], list[Example]]
+    ) -> None:
+        self.name, self.targets = name, (f"aten.{target}.vec",)
+        self.mode, self._examples = mode, examples
+
+    def examples(self) -> list[Example]:
+        return self._examples()
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         return image_orders(call)
@@ -37,64 +51,47 @@ class UpsampleNearest2d(GatherRows, Ordered):
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
         upsample = torch.nn.functional.interpolate
-        given = call.attributes
-        size = given["output_size"]
+        attributes = call.attributes
+        size = attributes["output_size"]
         repeated = upsample(
             codes.double(),
             size=size,
-            scale_factor=None if size else given["scale_factors"],
+            scale_factor=None if size else attributes["scale_factors"],
             mode=self.mode,
         )
         return repeated.to(torch.int64)
 
-    def examples(self) -> list[Example]:
-        """A whole factor, and a size that is none."""
-        return [
-            (nn.Upsample(scale_factor=2), (example_values(2, 3, 2, 3),)),
-            (nn.Upsample(size=(3, 5)), (example_values(2, 2, 2, 3),)),
-        ]
 
-
-class UpsampleNearest1d(UpsampleNearest2d):
-    """Nearest-neighbour upsampling of signals (torch.nn.functional.interpolate, mode `nearest`)."""
-
-    name = "upsample_nearest1d"
-    targets = ("aten.upsample_nearest1d.vec",)
-
-    def examples(self) -> list[Example]:
-        return [(nn.Upsample(scale_factor=3), (example_values(2, 3, 4),))]
-
-
-class UpsampleNearestExact1d(UpsampleNearest2d):
-    """Upsampling of signals (torch.nn.functional.interpolate, mode `nearest-exact`).
-
-    `y[q] = x[floor((q + 1/2) * size / n)]` along each axis.
-    """
-
-    name = "upsample_nearest_exact1d"
-    targets = ("aten._upsample_nearest_exact1d.vec",)
-    mode = "nearest-exact"
-
-    def examples(self) -> list[Example]:
-        """A size that is no multiple."""
-        return [
-            (nn.Upsample(size=7, mode="nearest-exact"), (example_values(2, 3, 4),)),
-        ]
-
-
-class UpsampleNearestExact2d(UpsampleNearest2d):
-    """Upsampling of images (torch.nn.functional.interpolate, mode `nearest-exact`).
-
-    `y[q] = x[floor((q + 1/2) * size / n)]` along each axis.
-    """
-
-    name = "upsample_nearest_exact2d"
-    targets = ("aten._upsample_nearest_exact2d.vec",)
-    mode = "nearest-exact"
-
-    def examples(self) -> list[Example]:
-        """Whole factors give what `nearest` gives; others do not."""
-        return [
-            (nn.Upsample(scale_factor=3, mode="nearest-exact"), (example_values(2, 2, 2, 2),)),
-            (nn.Upsample(size=(3, 5), mode="nearest-exact"), (example_values(2, 2, 2, 3),)),
-        ]
+UPSAMPLINGS = (
+    _Nearest(
+        "upsample_nearest1d",
+        "upsample_nearest1d",
+        "nearest",
+        lambda: [example(nn.Upsample(scale_factor=3), (2, 3, 4))],
+    ),
+    _Nearest(
+        "upsample_nearest2d",
+        "upsample_nearest2d",
+        "nearest",
+        lambda: [
+            example(nn.Upsample(scale_factor=2), (2, 3, 2, 3)),
+            example(nn.Upsample(size=(3, 5)), (2, 2, 2, 3)),
+        ],
+    ),
+    _Nearest(
+        "upsample_nearest_exact1d",
+        "_upsample_nearest_exact1d",
+        "nearest-exact",
+        lambda: [example(nn.Upsample(size=7, mode="nearest-exact"), (2, 3, 4))],
+    ),
+    # Whole factors give what `nearest` gives; others do not.
+    _Nearest(
+        "upsample_nearest_exact2d",
+        "_upsample_nearest_exact2d",
+        "nearest-exact",
+        lambda: [
+            example(nn.Upsample(scale_factor=3, mode="nearest-exact"), (2, 2, 2, 2)),
+            example(nn.Upsample(size=(3, 5), mode="nearest-exact"), (2, 2, 2, 3)),
+        ],
+    ),
+)

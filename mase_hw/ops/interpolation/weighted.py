@@ -1,68 +1,98 @@
-"""Upsampling by weights of the elements around."""
+"""_Interpolation by weights of the elements around (torch.nn.functional.interpolate)."""
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Callable, Mapping, Sequence
 
-from mase_hw.ops._base import Example, example_values
-from mase_hw.ops.interpolation._interpolate import Interpolation
+import torch
+from torch import Tensor, nn
 
-
-class UpsampleLinear1d(Interpolation):
-    """Linear interpolation of signals (torch.nn.functional.interpolate, mode `linear`)."""
-
-    name = "upsample_linear1d"
-    targets = ("aten.upsample_linear1d.vec",)
-    mode = "linear"
-    dimensions = 1
-
-    def examples(self) -> list[Example]:
-        return [
-            (nn.Upsample(scale_factor=2, mode="linear"), (example_values(2, 3, 4),)),
-        ]
+from mase_hw._aten import aten
+from mase_hw.ops._base import Call, Example, example
+from mase_hw.ops._composite import Composite
+from mase_hw.ops.convolution._images import no_batch
 
 
-class UpsampleBilinear2d(Interpolation):
-    """Bilinear interpolation of images (torch.nn.functional.interpolate, mode `bilinear`)."""
+class _Interpolation(Composite):
+    """Upsampling, or downsampling, of signals, images and volumes.
 
-    name = "upsample_bilinear2d"
-    targets = ("aten.upsample_bilinear2d.vec",)
-    mode = "bilinear"
-    dimensions = 2
+    Args:
+        mode: torch's word.
+        dimensions: of the space.
+        examples: see `Operator`.
+    """
+
+    def __init__(self, mode: str, dimensions: int, examples: Callable[[], list[Example]]) -> None:
+        self.name = f"upsample_{mode}{dimensions}d"
+        self.targets = (f"aten.{self.name}.vec",)
+        self.mode, self.dimensions, self._examples = mode, dimensions, examples
 
     def examples(self) -> list[Example]:
-        return [
-            (nn.Upsample(scale_factor=2, mode="bilinear"), (example_values(2, 2, 3, 2),)),
-            (
-                nn.Upsample(size=(5, 3), mode="bilinear", align_corners=True),
-                (example_values(2, 2, 3, 2),),
-            ),
-        ]
+        return self._examples()
+
+    def problems(self, call: Call) -> list[str]:
+        rank = len(call.operands["data_in_0"].shape)
+        if rank != self.dimensions + 2:
+            return [no_batch(self.dimensions + 2)]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
+        """Return a linear layer for each dimension that changes."""
+        shape, result = call.operands["data_in_0"].shape, call.result.shape
+        if len(shape) != self.dimensions + 2:
+            return None
+        data, last = operands["data_in_0"], len(shape) - 1
+        for dim in range(last, 1, -1):
+            weight = self._map(call, dim, shape[dim], result[dim])
+            if torch.equal(weight, torch.eye(shape[dim])):
+                continue
+            data = data if dim == last else aten.transpose.int(data, dim, last)
+            data = aten.linear.default(data, weight)
+            data = data if dim == last else aten.transpose.int(data, dim, last)
+        return [aten.alias.default(data)] if data is operands["data_in_0"] else [data]
+
+    def _map(self, call: Call, dim: int, size: int, positions: int) -> Tensor:
+        """Weight of each pixel in each position, `[positions, pixels]`."""
+        attributes = call.attributes
+        scales = attributes.get("scale_factors")
+        # One pixel in the other dimensions leaves this one alone.
+        space, target = [1] * self.dimensions, [1] * self.dimensions
+        space[dim - 2], target[dim - 2] = size, positions
+        factors = [1.0] * self.dimensions
+        if scales:
+            factors[dim - 2] = float(scales[dim - 2])
+        found = torch.nn.functional.interpolate(
+            torch.eye(size).reshape(size, 1, *space),
+            size=None if scales else target,
+            scale_factor=factors if scales else None,
+            mode=self.mode,
+            align_corners=bool(attributes.get("align_corners")),
+        )
+        return found.reshape(size, positions).t().contiguous()
 
 
-class UpsampleTrilinear3d(Interpolation):
-    """Trilinear interpolation of volumes (torch.nn.functional.interpolate, mode `trilinear`)."""
-
-    name = "upsample_trilinear3d"
-    targets = ("aten.upsample_trilinear3d.vec",)
-    mode = "trilinear"
-    dimensions = 3
-
-    def examples(self) -> list[Example]:
-        return [
-            (nn.Upsample(scale_factor=2, mode="trilinear"), (example_values(2, 1, 2, 2, 3),)),
-        ]
-
-
-class UpsampleBicubic2d(Interpolation):
-    """Bicubic interpolation of images (torch.nn.functional.interpolate, mode `bicubic`)."""
-
-    name = "upsample_bicubic2d"
-    targets = ("aten.upsample_bicubic2d.vec",)
-    mode = "bicubic"
-    dimensions = 2
-
-    def examples(self) -> list[Example]:
-        return [
-            (nn.Upsample(scale_factor=(2, 1.5), mode="bicubic"), (example_values(2, 1, 3, 4),)),
-        ]
+INTERPOLATIONS = (
+    _Interpolation(
+        "linear",
+        1,
+        lambda: [example(nn.Upsample(scale_factor=2, mode="linear"), (2, 3, 4))],
+    ),
+    _Interpolation(
+        "bilinear",
+        2,
+        lambda: [
+            example(nn.Upsample(scale_factor=2, mode="bilinear"), (2, 2, 3, 2)),
+            example(nn.Upsample(size=(5, 3), mode="bilinear", align_corners=True), (2, 2, 3, 2)),
+        ],
+    ),
+    _Interpolation(
+        "trilinear",
+        3,
+        lambda: [example(nn.Upsample(scale_factor=2, mode="trilinear"), (2, 1, 2, 2, 3))],
+    ),
+    _Interpolation(
+        "bicubic",
+        2,
+        lambda: [example(nn.Upsample(scale_factor=(2, 1.5), mode="bicubic"), (2, 1, 3, 4))],
+    ),
+)

@@ -31,13 +31,12 @@ class Crop(GatherRows, Ordered):
         return int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to cut the batch, and to leave nothing."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
-            found.append(along_batch("it cuts", "cut another one"))
+            problems.append(along_batch("it cuts", "cut another one"))
         if not self.indices(call):
-            found.append("it leaves no element; check its bounds")
-        return found
+            problems.append("it leaves no element; check its bounds")
+        return problems
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:
         kept = codes.movedim(self.dim(call), 0)[list(self.indices(call))]

@@ -36,7 +36,6 @@ class GatherRows(Moves, Tiled):
         return lambda codes: self.copy(call, codes)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window of one element."""
         tiles = self.pixel_beats(call)
         window = Window(*self.axes(call), tiles, tiles)
         cell = SlidingWindow(window, call.ports["data_in_0"], pad_code=self.fill(call))

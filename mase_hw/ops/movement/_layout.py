@@ -14,7 +14,7 @@ from torch import Tensor
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.reorder import Reorder
 from mase_hw.geometry.reorder import Reordering
-from mase_hw.ops._base import Call, Reference, along_batch
+from mase_hw.ops._base import Call, Reference
 from mase_hw.ops.movement._moves import Moves
 
 
@@ -29,25 +29,15 @@ class Layout(Moves):
         """Return the moved elements of `[inferences, ...]`, or of one inference."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a move that mixes inferences."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.operands["data_in_0"].elements != call.result.elements:
-            found.append("elements of different inferences are mixed; keep the batch dimension")
-        return found
-
-    @staticmethod
-    def batch_problems(call: Call) -> list[str]:
-        """Return that a move along `dims` moves inferences, where it does."""
-        rank = len(call.result.shape)
-        if 0 in [int(dim) % rank for dim in call.attributes["dims"] or (0,)]:
-            return [along_batch("it moves", "name the other dimensions")]
-        return []
+            problems.append("elements of different inferences are mixed; keep the batch dimension")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         return lambda codes: self.move(call, codes)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a wire, or a reorder buffer."""
         data = call.operands["data_in_0"]
         index = torch.arange(data.elements).reshape(data.shape)
         moved = tuple(self.move(call, index).flatten().tolist())

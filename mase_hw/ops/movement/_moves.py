@@ -34,8 +34,9 @@ class Wire(Moves):
         return None
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a change of format on a wire."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.operands["data_in_0"].format != call.result.format:
-            found.append("its result has another format than its operand: configure one for both")
-        return found
+            problems.append(
+                "its result has another format than its operand: configure one for both"
+            )
+        return problems

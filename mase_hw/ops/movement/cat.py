@@ -28,10 +28,11 @@ from mase_hw.ops._base import (
     Example,
     Reference,
     along_batch,
+    example,
     example_values,
     torch_target,
 )
-from mase_hw.ops._library import define_joining
+from mase_hw.ops._library import define
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
@@ -45,7 +46,7 @@ def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     return torch.cat([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
 
 
-define_joining("cat", _joined)
+define("cat(Tensor[] tensors, int dim=0) -> Tensor", _joined)
 
 
 class Cat(Moves, Rewritten, Ordered, Tiled):
@@ -80,21 +81,22 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return [joined]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to join inferences, and constants alone."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if self.dim(call) == 0 and any(spec.shape[0] == 1 for spec in call.streams.values()):
-            found.append(along_batch("it joins", "join another dimension"))
+            problems.append(along_batch("it joins", "join another dimension"))
         if not call.streams:
-            found.append("all operands are constant")
-        return found
+            problems.append("all operands are constant")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         dim, streams = self.dim(call), list(call.streams)
         constants = {name: call.constant_codes(name) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
-            given = {**constants, **dict(zip(streams, codes, strict=True))}
-            whole = [given[name].reshape(-1, *spec.shape) for name, spec in call.operands.items()]
+            operands = {**constants, **dict(zip(streams, codes, strict=True))}
+            whole = [
+                operands[name].reshape(-1, *spec.shape) for name, spec in call.operands.items()
+            ]
             return _joined(whole, dim + 1).flatten(0, 1)
 
         return compute
@@ -149,19 +151,20 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         return net.netlist(data_out_0=net.add(cell, **wires))
 
     def examples(self) -> list[Example]:
-        """Channels, rows, lanes that do not divide, three tensors, a constant."""
         images = (example_values(2, 3, 2, 2), example_values(2, 4, 2, 2, seed=1))
         rows = (example_values(2, 2, 4), example_values(2, 3, 4, seed=1))
         constant = example_values(1, 5, seed=3)
         return [
             (Apply(lambda x, y: torch.cat([x, y], 1)), images),
             (Apply(lambda x, y: torch.cat([x, y], 1)), rows),
-            (
-                Apply(lambda x, y, z: torch.cat([x, y, z], -1)),
-                (example_values(2, 4), example_values(2, 5), example_values(2, 7)),
+            example(
+                lambda x, y, z: torch.cat([x, y, z], -1),
+                (2, 4),
+                example_values(2, 5),
+                example_values(2, 7),
             ),
-            (
+            example(
                 Apply(lambda x, c: torch.cat([c.expand(x.shape[0], 5), x], 1), constant),
-                (rows[0][:, 0],),
+                rows[0][:, 0],
             ),
         ]

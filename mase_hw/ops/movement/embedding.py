@@ -7,7 +7,6 @@ beyond the last row, such as a token outside of the vocabulary, gives the last r
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
-from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference
+from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Numeric
 from mase_hw.ops._tiling import Ordered, Tiled
@@ -37,7 +36,7 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     result_axis = 1
     prunable = False
     targets = ("aten.embedding.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {"weight": "weight", "indices": "data_in_0"}
+    operand_names: Mapping[str, str] = {"weight": "weight", "indices": "data_in_0"}
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         """Numbers are whole, without sign, and have the bits of the last row's."""
@@ -54,13 +53,12 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a table that is computed, and numbers that are not."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            found.append("its table is computed by the model; it must be constant")
+            problems.append("its table is computed by the model; it must be constant")
         if "data_in_0" in call.constants:
-            found.append("its numbers are constant: run fold_constants_transform_pass first")
-        return found
+            problems.append("its numbers are constant: run fold_constants_transform_pass first")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         table = self._table(call)
@@ -122,7 +120,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return Image.of_octets(result.lanes * width, words)
 
     def examples(self) -> list[Example]:
-        """A vocabulary that is no power of two."""
         generator = torch.Generator().manual_seed(0)
         numbers = torch.randint(0, 11, (3, 4), generator=generator)
-        return [(nn.Embedding(11, 5), (numbers,))]
+        return [example(nn.Embedding(11, 5), numbers)]

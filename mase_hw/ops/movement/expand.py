@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from math import prod
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -24,7 +24,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Growing, Ordered, Tiled
 from mase_hw.ops.movement._broadcast import aligned_order
@@ -34,8 +34,8 @@ from mase_hw.ops.movement._moves import Moves
 class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     """`y[i, j] = x[i, 0]`."""
 
-    name: ClassVar[str] = "expand"
-    targets: ClassVar[tuple[str, ...]] = ("aten.expand.default", "aten.expand_as.default")
+    name = "expand"
+    targets: tuple[str, ...] = ("aten.expand.default", "aten.expand_as.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Take the size of the other tensor as a number."""
@@ -49,11 +49,11 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         data, result = call.operands["data_in_0"].shape, call.result.shape
         if len(data) < len(result) and data[:1] == (1,) and result[0] != 1:
-            found.append("it expands the batch; keep the batch dimension first")
-        return found
+            problems.append("it expands the batch; keep the batch dimension first")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         data, result = call.operands["data_in_0"].shape, call.result.shape
@@ -116,9 +116,9 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
 
         The outermost comes first, so that its block is that of the operand.
         """
-        given, made = _grid(call.operands["data_in_0"]), _grid(call.result)
-        given = (1,) * (len(made) - len(given)) + given
-        pairs = [(old, new) for old, new in zip(given, made, strict=True) if new > 1]
+        before, after = _grid(call.operands["data_in_0"]), _grid(call.result)
+        before = (1,) * (len(after) - len(before)) + before
+        pairs = [(old, new) for old, new in zip(before, after, strict=True) if new > 1]
         stages, outer = [], 0
         for repeated, run in groupby(pairs, lambda pair: pair[0] != pair[1]):
             sizes = list(run)
@@ -129,15 +129,11 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return stages
 
     def examples(self) -> list[Example]:
-        """Rows; lanes; two dimensions with one between."""
         return [
-            (Apply(lambda x: x.expand(-1, 4, -1)), (example_values(2, 1, 5),)),
-            (Apply(lambda x: x.expand(-1, -1, 5)), (example_values(2, 3, 1),)),
-            (Apply(lambda x: x.expand(-1, 2, -1, 4)), (example_values(2, 1, 3, 1),)),
-            (
-                Apply(lambda x, y: x.expand_as(y) + y),
-                (example_values(2, 1, 3), example_values(2, 2, 3)),
-            ),
+            example(lambda x: x.expand(-1, 4, -1), (2, 1, 5)),
+            example(lambda x: x.expand(-1, -1, 5), (2, 3, 1)),
+            example(lambda x: x.expand(-1, 2, -1, 4), (2, 1, 3, 1)),
+            example(lambda x, y: x.expand_as(y) + y, (2, 1, 3), example_values(2, 2, 3)),
         ]
 
 

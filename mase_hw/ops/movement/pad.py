@@ -10,7 +10,7 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.convolution._images import image_orders
@@ -22,10 +22,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
     """Pads the space of images and signals; negative padding crops."""
 
     name = "pad"
-    targets = (
-        "aten.pad.default",
-        "aten.constant_pad_nd.default",
-    )
+    targets = ("aten.pad.default", "aten.constant_pad_nd.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Other dimensions than an image's space are joined with constants, or cut.
@@ -79,14 +76,13 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return len(call.operands["data_in_0"].shape) == 5 and not any(self._amounts(call)[6:])
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse the modes that copy elements, beyond an image's space."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if not self._in_space(call):
-            found.append(
+            problems.append(
                 f"mode {self._mode(call)} pads the dimensions behind the channels of [batch, "
                 "channels, ((depth,) height,) width] only; mode constant pads any"
             )
-        return found
+        return problems
 
     def _in_space(self, call: Call) -> bool:
         rank = len(call.operands["data_in_0"].shape)
@@ -101,7 +97,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return int(call.result.quantized.encode(value))
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Say which row and column each one shows."""
         _, *sizes = image_size(call.operands["data_in_0"])
         amounts = [*self._amounts(call), 0, 0, 0, 0]
         mode = self._mode(call)
@@ -118,20 +113,16 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return torch.nn.functional.pad(codes.double(), amounts, mode=mode).to(torch.int64)
 
     def examples(self) -> list[Example]:
-        """Every mode; channels, and a row that also loses an element."""
         pad = torch.nn.functional.pad
         return [
-            (Apply(lambda x: pad(x, (1, 2, 0, 1))), (example_values(2, 3, 2, 4),)),
-            (Apply(lambda x: pad(x, (-1, 1), value=0.75)), (example_values(2, 2, 5),)),
-            (Apply(lambda x: pad(x, (2, 1, 1, 2), mode="reflect")), (example_values(2, 2, 3, 4),)),
-            (Apply(lambda x: pad(x, (2, 1), mode="replicate")), (example_values(2, 3, 4),)),
-            (Apply(lambda x: pad(x, (1, 1, 1, 1), mode="circular")), (example_values(2, 2, 3, 3),)),
-            (Apply(lambda x: pad(x, (0, 0, 0, 0, 1, 2))), (example_values(2, 2, 2, 2),)),
-            (
-                Apply(lambda x: pad(x, (1, 0, 0, 1, 1, 1), mode="replicate")),
-                (example_values(2, 1, 2, 3, 2),),
-            ),
-            (Apply(lambda x: pad(x, (-1, 2), value=0.5)), (example_values(2, 5),)),
+            example(lambda x: pad(x, (1, 2, 0, 1)), (2, 3, 2, 4)),
+            example(lambda x: pad(x, (-1, 1), value=0.75), (2, 2, 5)),
+            example(lambda x: pad(x, (2, 1, 1, 2), mode="reflect"), (2, 2, 3, 4)),
+            example(lambda x: pad(x, (2, 1), mode="replicate"), (2, 3, 4)),
+            example(lambda x: pad(x, (1, 1, 1, 1), mode="circular"), (2, 2, 3, 3)),
+            example(lambda x: pad(x, (0, 0, 0, 0, 1, 2)), (2, 2, 2, 2)),
+            example(lambda x: pad(x, (1, 0, 0, 1, 1, 1), mode="replicate"), (2, 1, 2, 3, 2)),
+            example(lambda x: pad(x, (-1, 2), value=0.5), (2, 5)),
         ]
 
     @staticmethod

@@ -27,7 +27,7 @@ from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._state import STATE, Stateful
 from mase_hw.ops._tiling import Ordered, Tiled
 
-define("previous", torch.zeros_like)
+define("previous(Tensor self) -> Tensor", torch.zeros_like)
 
 
 class Previous(Operator, Stateful, Numeric, Ordered, Tiled):

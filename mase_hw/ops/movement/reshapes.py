@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
 from mase_hw.geometry.runs import reshaped_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
 
@@ -16,8 +14,8 @@ from mase_hw.ops.movement._layout import Layout
 class Reshape(Layout, Ordered):
     """Another shape for the same elements in row-major order (torch.reshape and its relatives)."""
 
-    name: ClassVar[str] = "reshape"
-    targets: ClassVar[tuple[str, ...]] = (
+    name = "reshape"
+    targets: tuple[str, ...] = (
         "aten.view.default",
         "aten.reshape.default",
         "aten._unsafe_view.default",
@@ -33,9 +31,9 @@ class Reshape(Layout, Ordered):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x.reshape(-1, 4, 3)), (example_values(2, 12),)),
-            (Apply(lambda x: x.reshape(-1, 2, 9)), (example_values(2, 6, 3),)),
-            (Apply(lambda x: x.unsqueeze(1)), (example_values(2, 5),)),
+            example(lambda x: x.reshape(-1, 4, 3), (2, 12)),
+            example(lambda x: x.reshape(-1, 2, 9), (2, 6, 3)),
+            example(lambda x: x.unsqueeze(1), (2, 5)),
         ]
 
     def orders(self, call: Call) -> dict[str, Order | None]:
@@ -66,8 +64,7 @@ class Flatten(Reshape):
     targets = ("aten.flatten.using_ints",)
 
     def examples(self) -> list[Example]:
-        """All dimensions, and the last two."""
         return [
-            (Apply(lambda x: x.flatten(1)), (example_values(2, 3, 4),)),
-            (Apply(lambda x: x.flatten(2)), (example_values(2, 2, 3, 2),)),
+            example(lambda x: x.flatten(1), (2, 3, 4)),
+            example(lambda x: x.flatten(2), (2, 2, 3, 2)),
         ]

@@ -7,15 +7,22 @@ element of an inference, times zero, begins each copy: `y = 0 x_0 + c`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._library import define
 from mase_hw.ops._masking import Repeating
+
+
+def _repeated(values: Tensor, like: Tensor) -> Tensor:
+    return values.repeat(like.shape[0], *[1] * (values.dim() - 1))
+
+
+define("rows_like(Tensor self, Tensor like) -> Tensor", _repeated)
 
 
 class RowsLike(Composite, Repeating):
@@ -24,7 +31,7 @@ class RowsLike(Composite, Repeating):
     name = "rows_like"
     counted_argument = "like"
     targets = ("mase.rows_like.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {"self": "data_in_0", "like": "data_in_1"}
+    operand_names: Mapping[str, str] = {"self": "data_in_0", "like": "data_in_1"}
 
     def problems(self, call: Call) -> list[str]:
         if list(call.constants) != ["data_in_0"]:
@@ -44,13 +51,12 @@ class RowsLike(Composite, Repeating):
         if rows > 1:
             # Those of one inference, as of heads that are merged with the batch.
             constant = aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
-        made = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
+        repeated = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
         if call.result.dtype == "bool":
-            made = aten.ne.Scalar(made, 0)
-        return [aten.reshape.default(made, [-1, *shape[1:]])]
+            repeated = aten.ne.Scalar(repeated, 0)
+        return [aten.reshape.default(repeated, [-1, *shape[1:]])]
 
     def examples(self) -> list[Example]:
-        """Queries of attention; matrices of all inferences together; indices of merged heads."""
         attention = torch.nn.functional.scaled_dot_product_attention
 
         def looked_up(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
@@ -58,22 +64,19 @@ class RowsLike(Composite, Repeating):
             return heads.gather(-1, index.expand(heads.shape[0], -1, -1)).reshape(-1, 2, 3, 2)
 
         return [
-            (
+            example(
                 Apply(
                     lambda x, c: attention(c.expand(x.shape[0], -1, -1), x, x),
                     example_values(1, 2, 3),
                 ),
-                (example_values(2, 4, 3),),
+                (2, 4, 3),
             ),
-            (
+            example(
                 Apply(
                     lambda x, c: torch.baddbmm(c, x, c.expand(x.shape[0], -1, -1)),
                     example_values(1, 3, 3),
                 ),
-                (example_values(2, 3, 3),),
+                (2, 3, 3),
             ),
-            (
-                Apply(looked_up, torch.tensor([[[0, 3], [2, 1], [1, 1]]])),
-                (example_values(2, 2, 3, 4),),
-            ),
+            example(Apply(looked_up, torch.tensor([[[0, 3], [2, 1], [1, 1]]])), (2, 2, 3, 4)),
         ]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from torch import Tensor
 
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
-from mase_hw.ops._library import define_numbered
-from mase_hw.ops.movement.select import Select
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._library import define
+from mase_hw.ops.movement.crops import Select
 
 
 def _taken(values: Tensor, index: int) -> Tensor:
     return values.select(1, index).clone()
 
 
-define_numbered("take", "Tensor self, int index", _taken)
+define("take(Tensor self, int index) -> Tensor", _taken)
 
 
 class Take(Select):
@@ -41,6 +41,5 @@ class Take(Select):
         return {"data_in_0": None, "data_out_0": None}
 
     def examples(self) -> list[Example]:
-        """One part alone, which is what `select` gives."""
         target = torch_target(self.targets[0])
-        return [(Apply(lambda x: target(x, 1)), (example_values(2, 3, 5),))]
+        return [example(lambda x: target(x, 1), (2, 3, 5))]

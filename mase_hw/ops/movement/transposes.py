@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import ClassVar
-
 from torch import Tensor
 
-from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops._composite import Composite
+from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
 from mase_hw.ops.movement._layout import Layout
 
@@ -18,22 +13,21 @@ from mase_hw.ops.movement._layout import Layout
 class Permute(Layout, Ordered):
     """Dimensions in another order (torch.permute)."""
 
-    name: ClassVar[str] = "permute"
-    targets: ClassVar[tuple[str, ...]] = ("aten.permute.default",)
+    name = "permute"
+    targets: tuple[str, ...] = ("aten.permute.default",)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse to move the batch dimension."""
-        found = super().problems(call)
+        problems = super().problems(call)
         data = call.operands["data_in_0"]
         if data.shape[0] == 1 and self.move(call, _probe(data.shape)).shape[0] != 2:
-            found.append("the batch dimension moves; keep it first")
-        return found
+            problems.append("the batch dimension moves; keep it first")
+        return problems
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
         return tensor.permute(call.attributes["dims"])
 
     def examples(self) -> list[Example]:
-        return [(Apply(lambda x: x.permute(0, 3, 1, 2)), (example_values(2, 2, 3, 4),))]
+        return [example(lambda x: x.permute(0, 3, 1, 2), (2, 2, 3, 4))]
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """Nothing moves here: the result is the same stream, in an order of its own.
@@ -66,36 +60,15 @@ class Transpose(Permute):
     """Two dimensions exchanged (torch.transpose)."""
 
     name = "transpose"
-    targets = (
-        "aten.transpose.int",
-        "aten.swapaxes.default",
-        "aten.swapdims.default",
-    )
+    targets = ("aten.transpose.int", "aten.swapaxes.default", "aten.swapdims.default")
 
     def move(self, call: Call, tensor: Tensor) -> Tensor:
-        given = call.attributes
-        first, second = (given.get(f"dim{n}", given.get(f"axis{n}", n)) for n in (0, 1))
+        attributes = call.attributes
+        first, second = (attributes.get(f"dim{n}", attributes.get(f"axis{n}", n)) for n in (0, 1))
         return tensor.transpose(int(first), int(second))
 
     def examples(self) -> list[Example]:
-        """A matrix, and by torch's other word for it."""
         return [
-            (Apply(lambda x: x.transpose(1, 2)), (example_values(2, 4, 5),)),
-            (Apply(lambda x: x.swapaxes(1, -1)), (example_values(2, 3, 2, 2),)),
+            example(lambda x: x.transpose(1, 2), (2, 4, 5)),
+            example(lambda x: x.swapaxes(1, -1), (2, 3, 2, 2)),
         ]
-
-
-class MatrixTranspose(Composite):
-    """The last two dimensions exchanged (`x.mT`, torch.t)."""
-
-    name = "matrix_transpose"
-    targets = ("aten.mT.default", "aten.t.default")
-
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
-        data = operands["data_in_0"]
-        if len(call.result.shape) < 2:
-            return [aten.alias.default(data)]
-        return [aten.transpose.int(data, -2, -1)]
-
-    def examples(self) -> list[Example]:
-        return [(Apply(lambda x: x.mT), (example_values(2, 4, 5),))]

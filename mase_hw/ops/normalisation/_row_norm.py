@@ -43,14 +43,13 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         """Constant that is added to the mean square."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, and formats that its numbers are too wide for."""
-        found = super().problems(call)
+        problems = super().problems(call)
         streams = [name for name in call.streams if name != "data_in_0"]
         if streams:
-            found.append(f"its {streams[0]} is computed by the model; it must be constant")
+            problems.append(f"its {streams[0]} is computed by the model; it must be constant")
         if not 0 <= self.epsilon(call) < inf:
-            found.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
-        return found or self._arithmetic(call).problems
+            problems.append(f"its eps is {self.epsilon(call)}; allowed is a finite number from 0")
+        return problems or self._arithmetic(call).problems
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Write rows of several dimensions as rows of one."""
@@ -60,11 +59,11 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         shape = call.result.shape
         flat, row = [-1, *shape[1 : len(shape) - len(size)], prod(size)], [prod(size)]
         reshape = aten.reshape.default
-        given = {
+        flattened = {
             name: reshape(value, flat if name == "data_in_0" else row)
             for name, value in operands.items()
         }
-        result = self.normalize(given, row, self.epsilon(call))
+        result = self.normalize(flattened, row, self.epsilon(call))
         return [reshape(result, [-1, *shape[1:]])]
 
     @abstractmethod
@@ -76,7 +75,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return self.normalize(operands, [call.result.shape[-1]], self.epsilon(call) / unit**2)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; weights and biases are encoded once."""
         arithmetic = self._arithmetic(call)
         codes = {name: call.constant_codes(name) for name in call.constants}
         return lambda data: arithmetic.evaluate(data, codes.get("weight"), codes.get("bias"))
@@ -117,16 +115,16 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
 
         It has fewer fraction bits where its root has not as many.
         """
-        given = {
+        scales = {
             name: fixed(call.operands[name])
             for name in ("weight", "bias")
             if name in call.constants
         }
         octaves = (call.result.shape[-1].bit_length() + 1) // 2
-        if "weight" in given:
-            octaves += given["weight"].width - given["weight"].frac_width
-        if "bias" in given:
-            octaves = 1 + max(octaves, given["bias"].width - given["bias"].frac_width)
+        if "weight" in scales:
+            octaves += scales["weight"].width - scales["weight"].frac_width
+        if "bias" in scales:
+            octaves = 1 + max(octaves, scales["bias"].width - scales["bias"].frac_width)
         places = min(fraction + 3, MOST_ROOT_FRACTION - 3 - octaves)
         return fixed_of(1 + octaves + places, places)
 
@@ -159,7 +157,7 @@ def _weights(call: Call, widths: Sequence[int]) -> Image:
     row = TensorSpec((1, size)).with_parallelism(1, lanes)
 
     def words() -> list[int]:
-        lane_bits, found = sum(widths), [0] * row.beats
+        lane_bits, words = sum(widths), [0] * row.beats
         for place, (name, width) in enumerate(zip(("weight", "bias"), widths, strict=True)):
             if name not in call.constants:
                 continue
@@ -167,7 +165,7 @@ def _weights(call: Call, widths: Sequence[int]) -> Image:
             for beat, lane_codes in enumerate(row.to_beats(codes).tolist()):
                 for lane, code in enumerate(lane_codes):
                     bits = code & ((1 << width) - 1)
-                    found[beat] |= bits << (lane * lane_bits + place * widths[0])
-        return found
+                    words[beat] |= bits << (lane * lane_bits + place * widths[0])
+        return words
 
     return Image(lanes * sum(widths), words)

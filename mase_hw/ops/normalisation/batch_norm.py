@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +32,7 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
 
     name = "batch_norm"
     targets = ("aten.batch_norm.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "input": "data_in_0",
         "weight": "weight",
         "bias": "bias",
@@ -106,13 +105,13 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse results that are too wide."""
-        found = super().problems(call)
-        formats = {name: fixed(spec) for name, spec in call.operands.items()} if not found else {}
-        return found or too_wide(lambda **given: _exact(**given)[1], **formats)
+        problems = super().problems(call)
+        formats = (
+            {name: fixed(spec) for name, spec in call.operands.items()} if not problems else {}
+        )
+        return problems or too_wide(lambda **given: _exact(**given)[1], **formats)
 
     def reference(self, call: Call) -> Reference:
-        """Return codes -> codes; scale and shift are encoded once."""
         fraction, _ = _exact(**{name: fixed(spec) for name, spec in call.operands.items()})
         data, weight = fixed(call.operands["data_in_0"]), fixed(call.operands["weight"])
         bias = fixed(call.operands["bias"])
@@ -166,7 +165,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         }
 
     def examples(self) -> list[Example]:
-        """After an element-wise operator, so that it stands alone; rank 2 and 3."""
         return [
             (_example(7), (example_values(3, 7),)),
             (_example(3), (example_values(3, 3, 4),)),

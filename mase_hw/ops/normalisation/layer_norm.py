@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example, example_values
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
 
@@ -33,13 +33,12 @@ class LayerNorm(RowNorm):
         return aten.layer_norm.default(operands["data_in_0"], size, *given, epsilon)
 
     def examples(self) -> list[Example]:
-        """With weights and biases, without, and over two dimensions."""
         norm = nn.LayerNorm(7)
         with torch.no_grad():
             norm.weight.copy_(example_values(7, seed=1))
             norm.bias.copy_(example_values(7, seed=2))
         return [
             (norm, (example_values(3, 2, 7),)),
-            (nn.LayerNorm(4, elementwise_affine=False), (example_values(3, 4),)),
-            (nn.LayerNorm((3, 2), bias=False), (example_values(3, 2, 3, 2),)),
+            example(nn.LayerNorm(4, elementwise_affine=False), (3, 4)),
+            example(nn.LayerNorm((3, 2), bias=False), (3, 2, 3, 2)),
         ]

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
-from mase_hw.ops._library import define_normalizing
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
+from mase_hw.ops._library import define
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
 from mase_hw.ops.normalisation._row_norm import RowNorm
 
@@ -23,7 +23,7 @@ def _normalized(values: Tensor, weight: Tensor | None = None, *, eps: float) -> 
     return torch.nn.functional.rms_norm(values, values.shape[-1:], weight, eps)
 
 
-define_normalizing("rms_norm", _normalized)
+define("rms_norm(Tensor self, Tensor? weight=None, *, float eps) -> Tensor", _normalized)
 
 
 class RMSNorm(RowNorm, Recognized):
@@ -51,18 +51,17 @@ class RMSNorm(RowNorm, Recognized):
             yield result, {"eps": ANY_NUMBER}
 
     def examples(self) -> list[Example]:
-        """With weights, without, and written out."""
         norm = nn.RMSNorm(7, eps=1e-5)
         with torch.no_grad():
             norm.weight.copy_(example_values(7, seed=1))
         return [
             (norm, (example_values(3, 2, 7),)),
-            (nn.RMSNorm(4, elementwise_affine=False), (example_values(3, 4),)),
-            (
+            example(nn.RMSNorm(4, elementwise_affine=False), (3, 4)),
+            example(
                 Apply(
                     lambda x, w: w * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)),
                     example_values(5, seed=1),
                 ),
-                (example_values(3, 2, 5),),
+                (3, 2, 5),
             ),
         ]

@@ -49,12 +49,11 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return [1] * rows.positions, [1] * columns.positions
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse a missing batch dimension, and sums beyond 62 bits."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
-            found.append(no_batch(self.dimensions + 2))
-        if found:
-            return found
+            problems.append(no_batch(self.dimensions + 2))
+        if problems:
+            return problems
         factor = int(self._factors(call).max())
         bits = self._sum_width(call) + factor.bit_length()
         if factor.bit_length() > MAX_WIDTH_BITS:
@@ -170,11 +169,11 @@ class SlidingPool(Pool):
         """Return (size, kernel, stride, dilation, padding, positions) of both axes."""
         data, result = call.operands["data_in_0"], call.result
         sizes = [(1, *spec.shape[2:])[-2:] for spec in (data, result)]
-        given = call.attributes
-        kernel = pair(given["kernel_size"], self.dimensions, 1)
-        stride = pair(given["stride"] or given["kernel_size"], self.dimensions, 1)
-        dilation = pair(given.get("dilation", 1), self.dimensions, 1)
-        padding = pair(given["padding"], self.dimensions, 0)
+        attributes = call.attributes
+        kernel = pair(attributes["kernel_size"], self.dimensions, 1)
+        stride = pair(attributes["stride"] or attributes["kernel_size"], self.dimensions, 1)
+        dilation = pair(attributes.get("dilation", 1), self.dimensions, 1)
+        padding = pair(attributes["padding"], self.dimensions, 0)
         return [
             (sizes[0][i], kernel[i], stride[i], dilation[i], padding[i], sizes[1][i])
             for i in (0, 1)

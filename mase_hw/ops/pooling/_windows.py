@@ -16,6 +16,8 @@ from mase_hw.geometry.window import Axis, Gather
 from mase_hw.ops._base import Call
 from mase_hw.ops.pooling._pool import Pool
 
+WINDOWS = "(Tensor self, int[] rows, int[] columns, int[] kernel) -> Tensor"
+
 
 class ListedWindows(Pool):
     """A pool whose windows are the arguments `rows`, `columns` and the size `kernel` of both.
@@ -96,3 +98,15 @@ def windows_of(values: Tensor, rows: list[int], columns: list[int], kernel: list
     axes = axes_of(values.shape[2:], rows, columns, kernel)
     fill: Any = -torch.inf
     return Gather(*axes, fill=fill)(values)
+
+
+def empty_result(
+    values: Tensor,
+    rows: list[int],
+    columns: list[int],
+    kernel: list[int],
+    dtype: torch.dtype | None = None,
+) -> Tensor:
+    """Return an empty tensor in the shape of one element for each window."""
+    size = (*values.shape[:2], len(rows) // kernel[0], len(columns) // kernel[1])
+    return values.new_empty(size, dtype=dtype)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
+from mase_hw.ops._composite import composition
 from mase_hw.ops.pooling._adaptive import AdaptivePool
-from mase_hw.ops.pooling._pool3d import Pool3d
+from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
 
 
 class AdaptiveAvgPool2d(AdaptivePool):
@@ -25,8 +24,8 @@ class AdaptiveAvgPool2d(AdaptivePool):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveAvgPool2d(1), (example_values(2, 5, 3, 4),)),
-            (nn.AdaptiveAvgPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
+            example(nn.AdaptiveAvgPool2d(1), (2, 5, 3, 4)),
+            example(nn.AdaptiveAvgPool2d((3, 2)), (2, 2, 5, 3)),
         ]
 
 
@@ -38,23 +37,21 @@ class AdaptiveAvgPool1d(AdaptiveAvgPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AdaptiveAvgPool1d(3), (example_values(2, 3, 7),))]
+        return [example(nn.AdaptiveAvgPool1d(3), (2, 3, 7))]
 
 
-class AdaptiveAvgPool3d(Pool3d):
+@composition(
+    "aten.adaptive_avg_pool3d.default",
+    examples=lambda: [
+        example(nn.AdaptiveAvgPool3d(1), (2, 3, 2, 3, 2)),
+        example(nn.AdaptiveAvgPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
+    ],
+    refusal=refuse_shape,
+)
+def adaptive_avg_pool3d(call: Call, data: Tensor) -> Tensor:
     """Mean of windows that share a volume out evenly (torch.nn.functional.adaptive_avg_pool3d)."""
 
-    name = "adaptive_avg_pool3d"
-    targets = ("aten.adaptive_avg_pool3d.default",)
+    def pool(image: Tensor, dims: Dims) -> Tensor:
+        return aten.adaptive_avg_pool2d.default(image, positions(call, dims))
 
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        result = call.result.shape
-        frame = result[3] * result[4]
-        size = [result[2 + dim] if dim is not None else frame for dim in dims]
-        return aten.adaptive_avg_pool2d.default(image, size)
-
-    def examples(self) -> list[Example]:
-        return [
-            (nn.AdaptiveAvgPool3d(1), (example_values(2, 3, 2, 3, 2),)),
-            (nn.AdaptiveAvgPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
-        ]
+    return pooled(call, data, pool)

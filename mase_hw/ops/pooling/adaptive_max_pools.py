@@ -7,25 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_max_pool1d, adaptive_max_pool2d
 
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
-from mase_hw.ops._library import define_sized
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._composite import composition
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._adaptive import AdaptivePool, shared
-from mase_hw.ops.pooling._pool3d import Pool3d
+from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
 from mase_hw.ops.pooling._windows import indices
 
-define_sized("adaptive_max_pool2d", lambda values, size: adaptive_max_pool2d(values, size))
+define(
+    "adaptive_max_pool2d(Tensor self, SymInt[] size) -> Tensor",
+    lambda values, size: adaptive_max_pool2d(values, size),
+)
 
 
 class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
     """Largest pixel of windows that share an image out (F.adaptive_max_pool2d)."""
 
     name = "adaptive_max_pool2d"
-    targets = (
-        "mase.adaptive_max_pool2d.default",
-        "aten.adaptive_max_pool2d.default",
-    )
+    targets = ("mase.adaptive_max_pool2d.default", "aten.adaptive_max_pool2d.default")
     dimensions = 2
     maximum = True
     keeps_format = True
@@ -39,12 +40,9 @@ class AdaptiveMaxPool2d(AdaptivePool, Selecting, Numeric, Rewritten):
 
     def examples(self) -> list[Example]:
         return [
-            (nn.AdaptiveMaxPool2d(1), (example_values(2, 5, 3, 4),)),
-            (nn.AdaptiveMaxPool2d((3, 2)), (example_values(2, 2, 5, 3),)),
-            (
-                Apply(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1]),
-                (example_values(2, 2, 5, 3),),
-            ),
+            example(nn.AdaptiveMaxPool2d(1), (2, 5, 3, 4)),
+            example(nn.AdaptiveMaxPool2d((3, 2)), (2, 2, 5, 3)),
+            example(lambda x: adaptive_max_pool2d(x, (3, 2), return_indices=True)[1], (2, 2, 5, 3)),
         ]
 
 
@@ -55,45 +53,36 @@ def with_places(target: Callable[..., object], call: Call, data: Tensor) -> list
     return [target(data, positions), indices(data, call.result.shape[1], positions, axes)]
 
 
-define_sized("adaptive_max_pool1d", lambda values, size: adaptive_max_pool1d(values, size))
+define(
+    "adaptive_max_pool1d(Tensor self, SymInt[] size) -> Tensor",
+    lambda values, size: adaptive_max_pool1d(values, size),
+)
 
 
 class AdaptiveMaxPool1d(AdaptiveMaxPool2d):
     """Largest element of windows that share a signal out (F.adaptive_max_pool1d)."""
 
     name = "adaptive_max_pool1d"
-    targets = (
-        "mase.adaptive_max_pool1d.default",
-        "aten.adaptive_max_pool1d.default",
-    )
+    targets = ("mase.adaptive_max_pool1d.default", "aten.adaptive_max_pool1d.default")
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AdaptiveMaxPool1d(3), (example_values(2, 3, 7),))]
+        return [example(nn.AdaptiveMaxPool1d(3), (2, 3, 7))]
 
 
-class AdaptiveMaxPool3d(Pool3d):
-    """Largest element of windows that share a volume out (F.adaptive_max_pool3d)."""
+@composition(
+    "aten.adaptive_max_pool3d.default",
+    examples=lambda: [
+        example(nn.AdaptiveMaxPool3d(1), (2, 3, 2, 3, 2)),
+        example(nn.AdaptiveMaxPool3d((2, 3, 2)), (2, 2, 3, 5, 2)),
+    ],
+    refusal=refuse_shape,
+)
+def adaptive_max_pool3d(call: Call, data: Tensor) -> list[Tensor]:
+    """Largest element of windows that share a volume out, and its place (F.adaptive_max_pool3d)."""
 
-    name = "adaptive_max_pool3d"
-    targets = ("aten.adaptive_max_pool3d.default",)
+    def pool(image: Tensor, dims: Dims) -> Tensor:
+        return torch_target("mase.adaptive_max_pool2d.default")(image, positions(call, dims))
 
-    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the maxima, and where they are."""
-        found = super().expression(call, operands)
-        if found is None or len(call.results) == 1:
-            return found
-        data = operands["data_in_0"]
-        return with_places(lambda *_: found[0], call, data)
-
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        result = call.result.shape
-        frame = result[3] * result[4]
-        size = [result[2 + dim] if dim is not None else frame for dim in dims]
-        return torch_target("mase.adaptive_max_pool2d.default")(image, size)
-
-    def examples(self) -> list[Example]:
-        return [
-            (nn.AdaptiveMaxPool3d(1), (example_values(2, 3, 2, 3, 2),)),
-            (nn.AdaptiveMaxPool3d((2, 3, 2)), (example_values(2, 2, 3, 5, 2),)),
-        ]
+    largest = pooled(call, data, pool)
+    return [largest] if len(call.results) == 1 else with_places(lambda *_: largest, call, data)

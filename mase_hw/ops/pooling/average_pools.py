@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from torch import Tensor, nn
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, Example, example_values
+from mase_hw.ops._base import Call, Example, example
+from mase_hw.ops._composite import composition
 from mase_hw.ops.pooling._pool import SlidingPool
-from mase_hw.ops.pooling._pool3d import Pool3d
+from mase_hw.ops.pooling._pool3d import Dims, argument, pooled, refuse_shape, strides
 
 
 class AvgPool2d(SlidingPool):
@@ -41,11 +40,10 @@ class AvgPool2d(SlidingPool):
 
     def examples(self) -> list[Example]:
         return [
-            (
-                nn.AvgPool2d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),
-                (example_values(2, 3, 4, 6),),
+            example(
+                nn.AvgPool2d(3, 2, padding=1, count_include_pad=False, ceil_mode=True), (2, 3, 4, 6)
             ),
-            (nn.AvgPool2d((1, 3), divisor_override=5), (example_values(2, 2, 2, 6),)),
+            example(nn.AvgPool2d((1, 3), divisor_override=5), (2, 2, 2, 6)),
         ]
 
 
@@ -57,35 +55,35 @@ class AvgPool1d(AvgPool2d):
     dimensions = 1
 
     def examples(self) -> list[Example]:
-        return [(nn.AvgPool1d(3, 2), (example_values(2, 3, 9),))]
+        return [example(nn.AvgPool1d(3, 2), (2, 3, 9))]
 
 
-class AvgPool3d(Pool3d):
-    """Mean of a window of a volume (F.avg_pool3d), rounded for frames and depth."""
+@composition(
+    "aten.avg_pool3d.default",
+    examples=lambda: [
+        example(
+            nn.AvgPool3d(3, 2, padding=1, count_include_pad=False, ceil_mode=True), (2, 2, 3, 4, 3)
+        ),
+        example(nn.AvgPool3d((2, 1, 3), divisor_override=5), (2, 2, 2, 2, 6)),
+    ],
+    refusal=refuse_shape,
+)
+def avg_pool3d(call: Call, data: Tensor) -> Tensor:
+    """Mean of a window of a volume (F.avg_pool3d), rounded for frames and depth.
 
-    name = "avg_pool3d"
-    targets = ("aten.avg_pool3d.default",)
+    With a divisor of one's own, windows of frames are summed, and those of the depth divided.
+    """
 
-    def pooled(self, call: Call, image: Tensor, dims: Sequence[int | None]) -> Tensor:
-        """Return the means; with a divisor of one's own, sums that the depth's windows divide."""
+    def pool(image: Tensor, dims: Dims) -> Tensor:
         divisor = call.attributes.get("divisor_override")
-        if divisor is not None and dims[1] is not None:
-            divisor = 1
         return aten.avg_pool2d.default(
             image,
-            self.given(call, "kernel_size", dims, 1),
-            self.strides(call, dims),
-            self.given(call, "padding", dims, 0),
+            argument(call, "kernel_size", dims, 1),
+            strides(call, dims),
+            argument(call, "padding", dims, 0),
             call.attributes["ceil_mode"],
             call.attributes["count_include_pad"],
-            divisor,
+            1 if divisor is not None and dims[1] is not None else divisor,
         )
 
-    def examples(self) -> list[Example]:
-        return [
-            (
-                nn.AvgPool3d(3, 2, padding=1, count_include_pad=False, ceil_mode=True),
-                (example_values(2, 2, 3, 4, 3),),
-            ),
-            (nn.AvgPool3d((2, 1, 3), divisor_override=5), (example_values(2, 2, 2, 2, 6),)),
-        ]
+    return pooled(call, data, pool)

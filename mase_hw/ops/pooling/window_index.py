@@ -19,25 +19,30 @@ from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.geometry.window import Axis, Gather, Window
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
-from mase_hw.ops._library import define_listed
+from mase_hw.ops._base import Call, Example, Reference, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops.pooling._windows import ListedWindows, windows_of
+from mase_hw.ops.pooling._windows import WINDOWS, ListedWindows, empty_result, windows_of
 
 
 def window_index(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:
     """Return the places, `[batch, channels, rows of windows, columns of windows]`."""
     windows = windows_of(values, rows, columns, kernel)
     places = windows_of(_places(values.shape[-2:]), rows, columns, kernel)[0, 0].long()
-    found = places.gather(0, windows.argmax(2).reshape(-1, places.shape[1]))
-    return found.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
+    indices = places.gather(0, windows.argmax(2).reshape(-1, places.shape[1]))
+    return indices.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
 
 
 def _places(sizes: torch.Size) -> Tensor:
     return torch.arange(float(sizes.numel())).reshape(1, 1, *sizes)
 
 
-define_listed("window_index", window_index, torch.int64)
+define(
+    f"window_index{WINDOWS}",
+    window_index,
+    opaque=True,
+    shapes=lambda *arguments: empty_result(*arguments, dtype=torch.int64),
+)
 
 
 class WindowIndex(ListedWindows, Selecting, Numeric):
@@ -48,17 +53,15 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
     casts = False
 
     def result_format(self, call: Call) -> Format | None:
-        """Enough bits for the last pixel."""
         last = call.operands["data_in_0"].shape[2] * call.operands["data_in_0"].shape[3] - 1
         width = max(MIN_WIDTH_BITS, last.bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse windows of different steps."""
-        found = super().problems(call)
-        if not found and any(_line(axis) is None for axis in self.axes(call)):
-            found.append("the elements of its windows are not the same way apart in all of them")
-        return found
+        problems = super().problems(call)
+        if not problems and any(_line(axis) is None for axis in self.axes(call)):
+            problems.append("the elements of its windows are not the same way apart in all of them")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         axes, shape = self.axes(call), call.result.shape
@@ -97,7 +100,7 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
         table = UnaryTable(
             Encoding(bits, signed=False), signed.encoding, lanes, words, beats=result.beats
         )
-        made = net.add(table, "steps", data_in_0=place)
+        step = net.add(table, "steps", data_in_0=place)
         spec = TensorSpec((bases.numel(), lanes), result.dtype, signed, parallelism=(1, lanes))
         base = net.memory(
             "base",
@@ -115,29 +118,28 @@ class WindowIndex(ListedWindows, Selecting, Numeric):
             Operation.ADD,
             beats=result.beats,
         )
-        return net.netlist(data_out_0=net.add(cell, data_in_0=made, data_in_1=base))
+        return net.netlist(data_out_0=net.add(cell, data_in_0=step, data_in_1=base))
 
     def _steps(self, call: Call, count: int) -> Tensor:
         """Return how far each place of a window is behind its first one, by its number."""
         rows, columns = self.axes(call)
-        (_, down), (_, right) = _known(rows), _known(columns)
+        (_, down), (_, right) = _offsets(rows), _offsets(columns)
         steps = (down[:, None] * columns.size + right).flatten()
         return torch.nn.functional.pad(steps, (0, count - steps.numel()))
 
     def _bases(self, call: Call) -> Tensor:
         """Return the place of the first element of each window, outside or not."""
         rows, columns = self.axes(call)
-        (tops, _), (lefts, _) = _known(rows), _known(columns)
+        (tops, _), (lefts, _) = _offsets(rows), _offsets(columns)
         return (tops[:, None] * columns.size + lefts).flatten()
 
     def examples(self) -> list[Example]:
-        """Windows that overlap, with padding; windows apart, of which all pixels are equal."""
         target = torch.ops.mase.window_index.default
         overlap = [-1, 0, 1, 1, 2, 3], [-1, 0, 1, 1, 2, 3, 3, 4, -1], [3, 3]
         apart = [0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [2, 2]
         return [
-            (Apply(lambda x: target(x, *overlap)), (example_values(2, 3, 4, 5),)),
-            (Apply(lambda x: target(x.relu(), *apart)), (example_values(2, 2, 4, 6),)),
+            example(lambda x: target(x, *overlap), (2, 3, 4, 5)),
+            example(lambda x: target(x.relu(), *apart), (2, 2, 4, 6)),
         ]
 
 
@@ -154,28 +156,28 @@ def _line(axis: Axis) -> tuple[Tensor, Tensor] | None:
     """
     places = torch.from_numpy(axis.indices)
     inside = places >= 0
-    offsets, known = torch.zeros(axis.kernel, dtype=torch.int64), inside[inside.sum(1).argmax()]
-    offsets[known] = places[inside.sum(1).argmax()][known]
-    while bool((shared := (inside & known).any(1) & (inside & ~known).any(1)).any()):
+    offsets, located = torch.zeros(axis.kernel, dtype=torch.int64), inside[inside.sum(1).argmax()]
+    offsets[located] = places[inside.sum(1).argmax()][located]
+    while bool((shared := (inside & located).any(1) & (inside & ~located).any(1)).any()):
         window = int(shared.long().argmax())
-        start = _starts(places[window : window + 1], offsets, known)
-        added = inside[window] & ~known
+        start = _starts(places[window : window + 1], offsets, located)
+        added = inside[window] & ~located
         offsets[added] = (places[window] - start)[added]
-        known = known | added
-    starts = _starts(places, offsets, known)
+        located = located | added
+    starts = _starts(places, offsets, located)
     whole = torch.where(inside, starts[:, None] + offsets, places)
     return (starts, offsets) if torch.equal(whole, places) else None
 
 
-def _starts(places: Tensor, offsets: Tensor, known: Tensor) -> Tensor:
-    """First elements of windows, by an element of each whose offset is known."""
-    usable = (places >= 0) & known
+def _starts(places: Tensor, offsets: Tensor, located: Tensor) -> Tensor:
+    """First elements of windows, by an element of each whose offset is located."""
+    usable = (places >= 0) & located
     first = usable.long().argmax(1, keepdim=True)
-    found = (places - offsets).gather(1, first)[:, 0]
-    return torch.where(usable.any(1), found, 0)
+    starts = (places - offsets).gather(1, first)[:, 0]
+    return torch.where(usable.any(1), starts, 0)
 
 
-def _known(axis: Axis) -> tuple[Tensor, Tensor]:
-    found = _line(axis)
-    assert found is not None
-    return found
+def _offsets(axis: Axis) -> tuple[Tensor, Tensor]:
+    line = _line(axis)
+    assert line is not None
+    return line

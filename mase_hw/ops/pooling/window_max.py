@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from mase_hw.ops._base import Apply, Example, example_values
-from mase_hw.ops._library import define_listed
+from mase_hw.ops._base import Example, example
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops.pooling._windows import ListedWindows, windows_of
+from mase_hw.ops.pooling._windows import WINDOWS, ListedWindows, empty_result, windows_of
 
 
 def window_max(values: Tensor, rows: list[int], columns: list[int], kernel: list[int]) -> Tensor:
@@ -17,7 +17,7 @@ def window_max(values: Tensor, rows: list[int], columns: list[int], kernel: list
     return largest.reshape(*values.shape[:2], -1, len(columns) // kernel[1])
 
 
-define_listed("window_max", window_max, None)
+define(f"window_max{WINDOWS}", window_max, opaque=True, shapes=empty_result)
 
 
 class WindowMax(ListedWindows, Selecting, Numeric):
@@ -28,7 +28,6 @@ class WindowMax(ListedWindows, Selecting, Numeric):
     keeps_format = True
 
     def examples(self) -> list[Example]:
-        """Windows at distances of their own."""
         target = torch.ops.mase.window_max.default
         windows = [0, 1, 2, 3], [0, 1, 3, 4, 4, 5], [2, 2]
-        return [(Apply(lambda x: target(x, *windows)), (example_values(2, 3, 4, 6),))]
+        return [example(lambda x: target(x, *windows), (2, 3, 4, 6))]

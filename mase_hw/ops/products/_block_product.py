@@ -45,20 +45,19 @@ class BlockProduct(Product):
     guards = True
 
     def problems(self) -> list[str]:
-        """Refuse other operands than blocks of one size, and sums beyond 62 bits."""
-        found = self.axis_problems()
+        problems = self.axis_problems()
         for name, spec in self.call.operands.items():
             if not is_block(spec):
-                found.append(
+                problems.append(
                     f"{name} is {spec.format}; beside blocks it must be one of "
                     f"{', '.join(names_in(BLOCKS))}"
                 )
-        found += result_problems(self.call.result)
-        if found:
-            return found
+        problems += result_problems(self.call.result)
+        if problems:
+            return problems
         sizes = {name: self._size(name) for name in ("data_in_0", "weight")}
         if len(set(sizes.values())) > 1:
-            found.append(
+            problems.append(
                 f"data_in_0 has blocks of {sizes['data_in_0']}, weight of {sizes['weight']}: "
                 "configure one block_size"
             )
@@ -67,8 +66,8 @@ class BlockProduct(Product):
             fix = (
                 f"fewer than {self.guard_bits} {GUARD}" if asked else "elements of a smaller range"
             )
-            found.append(f"sums may exceed {MAX_SUM_BITS} bits; use {fix}")
-        return found
+            problems.append(f"sums may exceed {MAX_SUM_BITS} bits; use {fix}")
+        return problems
 
     def notes(self) -> list[str]:
         """Notes on exactness and width of sums."""

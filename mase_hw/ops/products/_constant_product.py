@@ -23,7 +23,6 @@ class ConstantProduct(Composite):
         return None if self.refusals(call) else [self.layer(call, operands)]
 
     def problems(self, call: Call) -> list[str]:
-        """Return why it is no linear layer."""
         return self.refusals(call) or super().problems(call)
 
     @abstractmethod
@@ -104,10 +103,10 @@ def _heads(call: Call) -> Heads | None:
     assert name is not None
     shape, data = call.operands[name].shape, call.operands[_other(name)].shape
     behind = len(data) - len(shape)
-    found = [place for place in range(len(shape) - 2) if shape[place] > 1]
-    if any(place + behind <= 0 for place in found):
+    counted = [place for place in range(len(shape) - 2) if shape[place] > 1]
+    if any(place + behind <= 0 for place in counted):
         return None
-    return [(place, place + behind, data[place + behind]) for place in found]
+    return [(place, place + behind, data[place + behind]) for place in counted]
 
 
 def stacked(
@@ -143,5 +142,5 @@ def is_right(call: Call) -> bool:
 
 
 def _constant(call: Call) -> str | None:
-    found = [name for name in _PAIR if name in call.constants]
-    return found[0] if len(found) == 1 else None
+    constants = [name for name in _PAIR if name in call.constants]
+    return constants[0] if len(constants) == 1 else None

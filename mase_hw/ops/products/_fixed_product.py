@@ -38,8 +38,8 @@ class FixedProduct(Product):
         grouped = self.grouped(1)
 
         def compute(rows: Tensor) -> tuple[Tensor, Tensor]:
-            found, exponent = grouped(rows.t()[None, None])
-            return found[0].t(), exponent
+            sums, exponent = grouped(rows.t()[None, None])
+            return sums[0].t(), exponent
 
         return compute
 
@@ -62,8 +62,8 @@ class FixedProduct(Product):
             parts = [
                 (part.to(dtype) @ given).to(torch.int64) for part in torch.split(rows, results, 1)
             ]
-            found = (parts[0] if len(parts) == 1 else torch.cat(parts, -2)).flatten(1, 2)
-            return (found if bias is None else found + bias.reshape(-1, 1)), exponent
+            sums = (parts[0] if len(parts) == 1 else torch.cat(parts, -2)).flatten(1, 2)
+            return (sums if bias is None else sums + bias.reshape(-1, 1)), exponent
 
         return compute
 

@@ -25,19 +25,19 @@ def _runs(ends: Tensor) -> Iterator[tuple[int, slice]]:
 @torch.library.custom_op("mase::grouped_linear", mutates_args=())
 def grouped_linear(values: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """Return the results `[rows, results]` of `[rows, features]`, `[groups, results, features]`."""
-    found = values.new_zeros(len(values), weight.shape[1])
+    results = values.new_zeros(len(values), weight.shape[1])
     for group, rows in _runs(ends):
-        found[rows] = values[rows] @ weight[group].T
-    return found
+        results[rows] = values[rows] @ weight[group].T
+    return results
 
 
 @torch.library.custom_op("mase::grouped_outer", mutates_args=())
 def grouped_outer(left: Tensor, right: Tensor, ends: Tensor) -> Tensor:
     """Return `left^T right` of the rows of every group."""
-    found = left.new_zeros(len(ends), left.shape[1], right.shape[1])
+    products = left.new_zeros(len(ends), left.shape[1], right.shape[1])
     for group, rows in _runs(ends):
-        found[group] = left[rows].T @ right[rows]
-    return found
+        products[group] = left[rows].T @ right[rows]
+    return products
 
 
 @grouped_linear.register_fake

@@ -153,15 +153,15 @@ class Product(ABC):
 
     def axis_problems(self) -> list[str]:
         """Return which blocks do not lie along the dimension that the operator sums over."""
-        found = []
+        problems = []
         for name, spec in {**self.call.operands, **self.call.results}.items():
             if is_block(spec):
                 wanted = Numeric.of(self.call.operator).block_axis(name)
                 assert wanted is not None
                 legal = len(spec.shape) + wanted
                 if (axis := block_axis(spec)) != legal:
-                    found.append(
+                    problems.append(
                         f"{name} has blocks along dimension {axis}; blocks of "
                         f"{self.call.operator.name} must lie along dimension {legal}"
                     )
-        return found
+        return problems

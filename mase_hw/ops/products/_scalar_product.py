@@ -25,17 +25,16 @@ class ScalarProduct(Product):
     """Exact sums in one unit."""
 
     def problems(self) -> list[str]:
-        """Refuse odd scales, operands that are no scalars, and sums beyond 62 bits."""
-        found = self.axis_problems()
+        problems = self.axis_problems()
         for name, spec in self.call.operands.items():
             if not is_scalar(spec):
-                found.append(f"{name} is {spec.format}; beside scalars it must be one")
+                problems.append(f"{name} is {spec.format}; beside scalars it must be one")
             else:
-                found += scalar_problems(name, spec.quantized, result=False)
-        found += result_problems(self.call.result)
-        if not found and self._widest() > MAX_BITS:
-            found.append(f"sums may exceed {MAX_BITS} bits; use formats of a smaller range")
-        return found
+                problems += scalar_problems(name, spec.quantized, result=False)
+        problems += result_problems(self.call.result)
+        if not problems and self._widest() > MAX_BITS:
+            problems.append(f"sums may exceed {MAX_BITS} bits; use formats of a smaller range")
+        return problems
 
     def plain(self, codes: Tensor) -> Tensor:
         """Return integers in the unit of the data."""
@@ -49,8 +48,8 @@ class ScalarProduct(Product):
 
         def compute(rows: Tensor) -> tuple[Tensor, Tensor]:
             rows = rows.to(dtype)
-            found = rows @ columns if start is None else torch.addmm(start, rows, columns)
-            return found.to(torch.int64), torch.tensor(-fraction)
+            sums = rows @ columns if start is None else torch.addmm(start, rows, columns)
+            return sums.to(torch.int64), torch.tensor(-fraction)
 
         return compute
 

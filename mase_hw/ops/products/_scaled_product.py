@@ -53,24 +53,25 @@ class ScaledProduct(Product):
     """Sums of integers, then a multiplier and a shift for each result."""
 
     def problems(self) -> list[str]:
-        """Refuse other formats, scales along another axis, and sums beyond 32 bits."""
-        call, found = self.call, list[str]()
+        call, problems = self.call, list[str]()
         for name, spec in {**call.operands, **call.results}.items():
             if not isinstance(spec.format, ScaledInteger | Fixed):
                 (scaled,) = names_in(SCALED)
-                found.append(f"{name} is {spec.format}; beside {scaled} it must be that, or fixed")
+                problems.append(
+                    f"{name} is {spec.format}; beside {scaled} it must be that, or fixed"
+                )
             elif name not in ("weight", "bias"):
-                found += operand_problems(name, spec)
+                problems += operand_problems(name, spec)
         weight, legal = call.operands["weight"], Weighted.of(call.operator).result_axis
         if isinstance(weight.format, ScaledInteger) and isinstance(weight.format.scale, tuple):
-            given, count = weight.format.channel_axis or 0, len(weight.format.scale)
-            if given % len(weight.shape) != legal or count != call.result.shape[self.axis]:
-                found.append(
-                    f"weight has {count} scales along dimension {given}; it must have "
+            axis, count = weight.format.channel_axis or 0, len(weight.format.scale)
+            if axis % len(weight.shape) != legal or count != call.result.shape[self.axis]:
+                problems.append(
+                    f"weight has {count} scales along dimension {axis}; it must have "
                     f"{call.result.shape[self.axis]} along dimension {legal}, or one"
                 )
-        if found:
-            return found
+        if problems:
+            return problems
         if self._exact and self._requantization is None:
             return [
                 f"no multiplier of {MOST_BITS} bits, beside sums of {MOST_SUM_BITS}, gives every "
@@ -160,8 +161,10 @@ class ScaledProduct(Product):
     @property
     def _sum(self) -> Encoding:
         """The sums, whose biases may have a fraction; multipliers count from their last bit."""
-        found = self._requantization
-        return Encoding(self._width(), fraction=0 if found is None else found.fraction)
+        requantization = self._requantization
+        return Encoding(
+            self._width(), fraction=0 if requantization is None else requantization.fraction
+        )
 
     @property
     def _shift_bits(self) -> int:
@@ -234,13 +237,15 @@ class ScaledProduct(Product):
 
     def _with_biases(self) -> Call:
         """Return the call on integers whose biases have a fraction."""
-        found, call = self._requantization, self._unshifted.call
-        assert found is not None
+        requantization, call = self._requantization, self._unshifted.call
+        assert requantization is not None
         operands, constants = dict(call.operands), dict(call.constants)
-        if any(found.biases) or "bias" in operands:
-            unit = 2.0**-found.fraction
-            constants["bias"] = torch.tensor(found.biases, dtype=torch.float64) * unit
-            bias = TensorSpec((len(found.biases),), format=Fixed(MOST_SUM_BITS, found.fraction))
+        if any(requantization.biases) or "bias" in operands:
+            unit = 2.0**-requantization.fraction
+            constants["bias"] = torch.tensor(requantization.biases, dtype=torch.float64) * unit
+            bias = TensorSpec(
+                (len(requantization.biases),), format=Fixed(MOST_SUM_BITS, requantization.fraction)
+            )
             operands["bias"] = bias
         return replace(call, operands=operands, constants=constants, _known={})
 

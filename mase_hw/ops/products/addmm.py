@@ -7,13 +7,13 @@ of two streams, their product and a sum.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops.products._constant_product import (
     ConstantProduct,
     is_right,
@@ -26,12 +26,8 @@ class Addmm(ConstantProduct):
     """A product of matrices that is added to something."""
 
     name = "addmm"
-    targets = (
-        "aten.addmm.default",
-        "aten.addmv.default",
-        "aten.baddbmm.default",
-    )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    targets = ("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
+    operand_names: Mapping[str, str] = {
         "self": "data_in_2",
         "mat1": "data_in_0",
         "mat": "data_in_0",
@@ -61,15 +57,16 @@ class Addmm(ConstantProduct):
         return aten.add.Tensor(matrix_product(call, operands), added)
 
     def examples(self) -> list[Example]:
-        """A row that is added, a stream, and one that is added to a product of two."""
         weight, row = example_values(5, 3, seed=1), example_values(3, seed=2)
         streams = (example_values(2, 5), example_values(2, 3, seed=3))
         return [
             (Apply(lambda x, w, b: torch.addmm(b, x, w), weight, row), streams[:1]),
             (Apply(lambda x, y, w: torch.addmm(y, x, w, beta=2, alpha=0.5), weight), streams),
-            (
-                Apply(lambda x, y, z: torch.baddbmm(z, x, y)),
-                (example_values(3, 2, 4), example_values(3, 4, 3), example_values(3, 2, 3)),
+            example(
+                lambda x, y, z: torch.baddbmm(z, x, y),
+                (3, 2, 4),
+                example_values(3, 4, 3),
+                example_values(3, 2, 3),
             ),
         ]
 

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values
+from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops.products._constant_product import ConstantProduct, stacked
 
 
@@ -95,44 +95,31 @@ class Einsum(ConstantProduct):
         for place, part in enumerate(parts):
             others = [item.term for item in parts if item is not part]
             parts[place] = part.alone(set(result).union(*others))
-        made, *rest = parts
+        product, *rest = parts
         for place, part in enumerate(rest):
             kept = set(result).union(*(item.term for item in rest[place + 1 :]))
-            made = _product(made, part, kept, sizes)
-        return made.ordered(result).value
+            product = _product(product, part, kept, sizes)
+        return product.ordered(result).value
 
     def examples(self) -> list[Example]:
-        """Two indices summed, two that are new; streams; a matrix for each; three operands."""
         narrow, wide = example_values(3, 4, 5, seed=1), example_values(4, 2, 3, seed=1)
         return [
-            (
-                Apply(lambda x, w: torch.einsum("bhd,hde->be", x, w), narrow),
-                (example_values(2, 3, 4),),
-            ),
-            (
-                Apply(lambda x, w: torch.einsum("...d,dhe->...he", x, w), wide),
-                (example_values(2, 3, 4),),
-            ),
-            (
-                Apply(lambda x, y: torch.einsum("bihc,bjhc->bhij", x, y)),
-                (example_values(2, 3, 2, 4), example_values(2, 2, 2, 4, seed=1)),
-            ),
-            (
-                Apply(lambda x, y: torch.einsum("bi,bji->bj", x, y)),
-                (example_values(2, 4), example_values(2, 3, 4, seed=1)),
-            ),
-            (
+            example(Apply(lambda x, w: torch.einsum("bhd,hde->be", x, w), narrow), (2, 3, 4)),
+            example(Apply(lambda x, w: torch.einsum("...d,dhe->...he", x, w), wide), (2, 3, 4)),
+            example(lambda x, y: torch.einsum("bihc,bjhc->bhij", x, y), (2, 3, 2, 4), (2, 2, 2, 4)),
+            example(lambda x, y: torch.einsum("bi,bji->bj", x, y), (2, 4), (2, 3, 4)),
+            example(
                 Apply(
                     lambda x, w: torch.einsum("btd,tde->bte", x, w), example_values(3, 4, 2, seed=1)
                 ),
-                (example_values(2, 3, 4),),
+                (2, 3, 4),
             ),
-            (
+            example(
                 Apply(
                     lambda x, w: torch.einsum("bi,bj,ij->bij", x, x, w),
                     example_values(3, 3, seed=1),
                 ),
-                (example_values(2, 3),),
+                (2, 3),
             ),
             (Apply(lambda x, y: torch.einsum("bii,bij->b", x, y)), (example_values(2, 3, 3),) * 2),
         ]
@@ -180,12 +167,12 @@ def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -
     if len(summed) > 1:
         value = aten.flatten.using_ints(value, len(kept), -1)
     matrix = weight.ordered(new + summed).shaped(_size(new, sizes), _size(summed, sizes))
-    made = aten.linear.default(value, matrix)
+    product = aten.linear.default(value, matrix)
     if not new:
-        made = aten.squeeze.dim(made, -1)
+        product = aten.squeeze.dim(product, -1)
     elif len(new) > 1:
-        made = aten.unflatten.int(made, -1, [sizes[index] for index in new])
-    return _Part(made, kept + new, False)
+        product = aten.unflatten.int(product, -1, [sizes[index] for index in new])
+    return _Part(product, kept + new, False)
 
 
 def _matrices(
@@ -213,12 +200,12 @@ def _matrices(
     )
     if right.constant:
         constant = [*shape, *rest[1]]
-        made = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
+        product = stacked(other, data, constant, [(0, 1, shape[0])], left=False)
     else:
-        made = aten.matmul.default(data, other)
+        product = aten.matmul.default(data, other)
     order = [*counted, *rows, *columns]
-    made = aten.reshape.default(made, [-1, *(sizes[index] for index in order)])
-    return _Part(made, "".join([batch, *order]), False)
+    product = aten.reshape.default(product, [-1, *(sizes[index] for index in order)])
+    return _Part(product, "".join([batch, *order]), False)
 
 
 def _size(indices: Sequence[str], sizes: Mapping[str, int]) -> int:

@@ -8,13 +8,13 @@ as any other, and of one group a linear layer.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Apply, Call, Example, example_values, torch_target
+from mase_hw.ops._base import Apply, Call, Example, example, example_values, torch_target
 from mase_hw.ops.products._constant_product import ConstantProduct
 from mase_hw.ops.products._grouped import TARGET
 
@@ -23,11 +23,8 @@ class GroupedProduct(ConstantProduct):
     """A product with the matrix of a row's group."""
 
     name = "grouped_product"
-    targets = (
-        "aten._grouped_mm.default",
-        "transformers.grouped_mm_fallback.default",
-    )
-    operand_names: ClassVar[Mapping[str, str]] = {
+    targets = ("aten._grouped_mm.default", "transformers.grouped_mm_fallback.default")
+    operand_names: Mapping[str, str] = {
         "input": "data_in_0",
         "self": "data_in_0",
         "weight": "data_in_1",
@@ -60,4 +57,4 @@ class GroupedProduct(ConstantProduct):
             result: Tensor = grouped(x, weight, ends)
             return result
 
-        return [(Apply(alone, example_values(1, 8, 4, seed=1)), (example_values(3, 8),))]
+        return [example(Apply(alone, example_values(1, 8, 4, seed=1)), (3, 8))]

@@ -8,7 +8,6 @@ arithmetic. The result is of any format.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +18,7 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
-from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled
@@ -35,22 +34,21 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
     channel_axis = -1
     name = "linear"
     targets = ("aten.linear.default", TARGET)
-    operand_names: ClassVar[Mapping[str, str]] = {**OPERAND_NAMES, "values": "data_in_0"}
+    operand_names: Mapping[str, str] = {**OPERAND_NAMES, "values": "data_in_0"}
     families = SCALARS | BLOCKS | SCALED
     scales = True
     options = OPTIONS
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse weights that stream, and what its arithmetic cannot sum."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if "weight" not in call.constants:
-            return [*found, "the weight is computed by the model; it must be constant"]
+            return [*problems, "the weight is computed by the model; it must be constant"]
         if "ends" in call.operands:
             return [
                 f"it has {call.operands['weight'].shape[0]} matrices, each for the rows that are "
                 "sent to it, and hardware sends every row the same way; compute it outside"
             ]
-        return found or self._product(call).refusals()
+        return problems or self._product(call).refusals()
 
     def notes(self, call: Call) -> list[str]:
         return [] if "ends" in call.operands else self._product(call).notes()
@@ -140,11 +138,10 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return nn.Linear(features, results, bias="bias" in call.constants)
 
     def examples(self) -> list[Example]:
-        """With and without bias, rank 2 to 4."""
         return [
-            (nn.Linear(12, 7), (example_values(3, 12),)),
-            (nn.Linear(5, 6, bias=False), (example_values(3, 4, 5),)),
-            (nn.Linear(3, 4), (example_values(2, 2, 3, 3),)),
+            example(nn.Linear(12, 7), (3, 12)),
+            example(nn.Linear(5, 6, bias=False), (3, 4, 5)),
+            example(nn.Linear(3, 4), (2, 2, 3, 3)),
         ]
 
 

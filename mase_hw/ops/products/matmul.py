@@ -8,7 +8,6 @@ one between transpositions. A constant that has a matrix for each head is a laye
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +15,7 @@ from torch import Tensor
 from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Multiplying
 from mase_hw.ops._rewriting import Rewritten
@@ -32,15 +31,10 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
 
     channel_axis = -1
     name = "matmul"
-    targets = (
-        "aten.matmul.default",
-        "aten.mm.default",
-        "aten.bmm.default",
-        "aten.mv.default",
-    )
+    targets = ("aten.matmul.default", "aten.mm.default", "aten.bmm.default", "aten.mv.default")
     exact_everywhere = False
     weighs = True
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "self": "data_in_0",
         "other": "data_in_1",
         "mat2": "data_in_1",
@@ -54,7 +48,6 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return None if matrix_refusals(call) else [matrix_product(call, operands)]
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse shapes that are no batches of matrices, and sums that are too wide."""
         if call.constants:
             return matrix_refusals(call) or [
                 f"{self.name} is no hardware yet: run decompose_transform_pass first"
@@ -97,23 +90,22 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return 2 * call.result.elements * call.operands["data_in_0"].shape[-1]
 
     def examples(self) -> list[Example]:
-        """Two streams, one transposed, one shared by heads; a constant on either side."""
         right, left = example_values(5, 3, seed=1), example_values(3, 4, seed=1)
         rows, keys = example_values(3, 4, 5), example_values(3, 6, 5, seed=1)
         heads, shared = example_values(3, 2, 2, 3, 4), example_values(3, 2, 1, 4, 3, seed=1)
         matrices = example_values(2, 5, 3, seed=1)
         tokens = example_values(3, 3, 2, 4), example_values(3, 4, 2, 4, seed=1)
         return [
-            (Apply(lambda x, y: x @ y.transpose(-1, -2)), (rows, keys)),
-            (Apply(torch.matmul), (heads, shared)),
+            example(lambda x, y: x @ y.transpose(-1, -2), rows, keys),
+            example(torch.matmul, heads, shared),
             (
                 Apply(lambda q, k: q.transpose(1, 2) @ k.permute(0, 2, 3, 1)),
                 tokens,
             ),
-            (Apply(torch.matmul, right), (example_values(2, 4, 5),)),
-            (Apply(lambda x, w: w @ x, left), (example_values(2, 4, 5),)),
-            (Apply(torch.matmul, matrices), (example_values(3, 2, 4, 5),)),
-            (Apply(lambda x, w: w.mT @ x, matrices), (example_values(3, 2, 5, 4),)),
+            example(Apply(torch.matmul, right), (2, 4, 5)),
+            example(Apply(lambda x, w: w @ x, left), (2, 4, 5)),
+            example(Apply(torch.matmul, matrices), (3, 2, 4, 5)),
+            example(Apply(lambda x, w: w.mT @ x, matrices), (3, 2, 5, 4)),
         ]
 
 

@@ -30,23 +30,22 @@ class Reduction(Operator, Ordered, Tiled):
 
     def dims(self, call: Call) -> tuple[int, ...]:
         """Return the reduced dimensions, counted from the front."""
-        given = call.attributes.get("dim")
+        dims = call.attributes.get("dim")
         rank = max(1, len(call.operands["data_in_0"].shape))
-        listed = [given] if isinstance(given, int) else list(given or range(rank))
+        listed = [dims] if isinstance(dims, int) else list(dims or range(rank))
         return tuple(sorted(dim % rank for dim in listed))
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse dimensions that are out of range, the batch, or apart."""
-        found = super().problems(call)
+        problems = super().problems(call)
         data, dims = call.operands["data_in_0"], self.dims(call)
         if 0 in dims:
-            found.append(along_batch("it reduces", "name other dimensions to reduce"))
+            problems.append(along_batch("it reduces", "name other dimensions to reduce"))
         elif all(Run.find(spec, dims) is None for spec in candidate_orders(data)):
-            found.append(
+            problems.append(
                 f"dimensions {list(dims)} of {list(data.shape)} do not lie side by side in a "
                 "stream; reduce one after the other"
             )
-        return found
+        return problems
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The order that is offered, where the reduced dimensions lie side by side in it."""
@@ -89,10 +88,9 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing, Judged):
         """Divisor of the reduced value."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse sums beyond 62 bits."""
-        found = super().problems(call)
-        if found:
-            return found
+        problems = super().problems(call)
+        if problems:
+            return problems
         data = fixed(call.operands["data_in_0"])
         bits = self._quotient(call).width(self._sum_width(call)) - data.width
         return too_wide(lambda data_in_0: bits + data_in_0.width, data_in_0=data)

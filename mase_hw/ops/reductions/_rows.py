@@ -21,11 +21,10 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         """Return the dimension of the rows, counted from the front."""
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse rows along the batch."""
-        found = super().problems(call)
+        problems = super().problems(call)
         if self.dim(call) == 0:
-            found.append(along_batch("its rows lie along", "name another dimension"))
-        return found
+            problems.append(along_batch("its rows lie along", "name another dimension"))
+        return problems
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         """The order that is offered, with the dimension of the rows innermost."""

@@ -12,7 +12,7 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.argmax import Argmax as ArgmaxCell
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import Call, Example, Reference, example
 from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.reductions._reduce import Reduction
 
@@ -25,7 +25,6 @@ class Argmax(Reduction, Selecting, Numeric):
     casts = False
 
     def result_format(self, call: Call) -> Format | None:
-        """Enough bits for the largest index."""
         shape = call.operands["data_in_0"].shape or (1,)
         size = max(shape[dim] for dim in self.dims(call))
         width = max(MIN_WIDTH_BITS, (size - 1).bit_length())
@@ -55,6 +54,6 @@ class Argmax(Reduction, Selecting, Numeric):
 
     def examples(self) -> list[Example]:
         return [
-            (Apply(lambda x: x.argmax(1)), (example_values(2, 10),)),
-            (Apply(lambda x: x.argmax(1, keepdim=True)), (example_values(2, 3, 4),)),
+            example(lambda x: x.argmax(1), (2, 10)),
+            example(lambda x: x.argmax(1, keepdim=True), (2, 3, 4)),
         ]

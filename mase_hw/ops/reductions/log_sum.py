@@ -20,14 +20,13 @@ from mase_hw.arithmetic.quotient import Quotient
 from mase_hw.cells import Cell, Netlist, NetlistBuilder
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
-from mase_hw.ops._base import Apply, Call, Example, Reference, example_values
+from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._elementwise import elements_of
 from mase_hw.ops._judging import Judged
-from mase_hw.ops._library import define_reducing
+from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
-from mase_hw.ops.functions.exponentials import Exp
-from mase_hw.ops.functions.logarithms import Log
+from mase_hw.ops.functions.table import EXP, LOG
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
 
 MIN_FRACTION_BITS = 6
@@ -38,7 +37,7 @@ def log_sum(values: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
     return torch.log(torch.exp(values.clamp(max=log(2))).sum(dim, keepdim))
 
 
-define_reducing("log_sum", log_sum)
+define("log_sum(Tensor self, int[] dim, bool keepdim=False) -> Tensor", log_sum)
 
 
 class LogSum(Reduction, Numeric, Judged):
@@ -50,15 +49,14 @@ class LogSum(Reduction, Numeric, Judged):
     approximates = True
 
     def problems(self, call: Call) -> list[str]:
-        """Also refuse formats that exponential or logarithm has no table for."""
-        found = super().problems(call)
-        if not found:
-            found = [
+        problems = super().problems(call)
+        if not problems:
+            problems = [
                 problem
                 for operator, part in (self._exponential(call), self._logarithm(call))
                 for problem in operator.problems(part)
             ]
-        return found
+        return problems
 
     def reference(self, call: Call) -> Reference:
         exponential, logarithm = (
@@ -69,7 +67,6 @@ class LogSum(Reduction, Numeric, Judged):
         return lambda codes: logarithm(exponential(codes).sum(dims)).reshape(-1, *shape[1:])
 
     def hardware(self, call: Call) -> Netlist:
-        """Return exponentials, their sum, and its logarithm."""
         net = NetlistBuilder(call.ports)
         wire = net.input("data_in_0")
         wire = net.add(_unary_cell(*self._exponential(call)), "exponential", data_in_0=wire)
@@ -107,19 +104,16 @@ class LogSum(Reduction, Numeric, Judged):
         return call.operands["data_in_0"].with_format(form)
 
     def _exponential(self, call: Call) -> tuple[Unary, Call]:
-        data, operator = call.operands["data_in_0"], Exp()
-        return operator, _part(call, operator, data, self._terms(call))
+        return EXP, _part(call, EXP, call.operands["data_in_0"], self._terms(call))
 
     def _logarithm(self, call: Call) -> tuple[Unary, Call]:
-        result, operator = call.result, Log()
-        return operator, _part(call, operator, result.with_format(self._sums(call)), result)
+        return LOG, _part(call, LOG, call.result.with_format(self._sums(call)), call.result)
 
     def examples(self) -> list[Example]:
-        """Over the last dimension, and over another one; the largest number is zero."""
-        x, found = example_values(3, 5, 7), torch.ops.mase.log_sum
+        x, target = example_values(3, 5, 7), torch.ops.mase.log_sum
         return [
-            (Apply(lambda x: found(x - x.amax(-1, keepdim=True), [-1])), (x,)),
-            (Apply(lambda x: found(x - x.amax(1, keepdim=True), [1], True)), (x,)),
+            example(lambda x: target(x - x.amax(-1, keepdim=True), [-1]), x),
+            example(lambda x: target(x - x.amax(1, keepdim=True), [1], True), x),
         ]
 
 

@@ -15,12 +15,12 @@ from mase_hw.cells import Netlist
 from mase_hw.cells.running_sum import RunningSum as RunningSumCell
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import MAX_EXACT_BITS
-from mase_hw.ops._base import Apply, Call, Example, Reference
+from mase_hw.ops._base import Call, Example, Reference, example
 from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Exact, WholeNumbers
 from mase_hw.ops.reductions._rows import Rows
 
-define("running_sum", lambda values: values.cumsum(-1))
+define("running_sum(Tensor self) -> Tensor", lambda values: values.cumsum(-1))
 
 
 class RunningSum(Rows, Exact, WholeNumbers):
@@ -52,11 +52,10 @@ class RunningSum(Rows, Exact, WholeNumbers):
         return {(name, dim): 1 for name in ("data_in_0", "data_out_0") for dim in (0, 1)}
 
     def examples(self) -> list[Example]:
-        """Counts of what a mask keeps; sums of numbers with a sign."""
         generator = torch.Generator().manual_seed(0)
         kept = torch.randint(0, 2, (3, 6), generator=generator)
         numbers = torch.randint(-9, 9, (3, 2, 5), generator=generator)
         return [
-            (Apply(lambda x: x.cumsum(-1)), (kept,)),
-            (Apply(lambda x: x.cumsum(2)), (numbers,)),
+            example(lambda x: x.cumsum(-1), kept),
+            example(lambda x: x.cumsum(2), numbers),
         ]
