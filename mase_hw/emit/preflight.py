@@ -36,43 +36,41 @@ _ONLY_A_LOSS = (
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One reason why a node has no hardware.
+class _Remark:
+    """Something about a node.
 
     Attributes:
         node: name in the graph.
         module_path: torch module.
         source: the user's source line; the torch module where that is not known.
-        reason: what is wrong, and the fix.
     """
 
     node: str
     module_path: str
     source: str
-    reason: str
 
     def __str__(self) -> str:
-        return f"{self.node} ({self.source}): {self.reason}"
+        *_, text = vars(self).values()
+        return f"{self.node} ({self.source}): {text}"
 
 
 @dataclass(frozen=True)
-class Note:
-    """Something worth knowing of a node.
+class Problem(_Remark):
+    """One reason why a node has no hardware, and the fix."""
 
-    Attributes:
-        node: name in the graph.
-        module_path: torch module.
-        source: the user's source line; the torch module where that is not known.
-        text: what it is.
-    """
+    reason: str
 
-    node: str
-    module_path: str
-    source: str
+
+@dataclass(frozen=True)
+class Note(_Remark):
+    """Something worth knowing of a node."""
+
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.node} ({self.source}): {self.text}"
+
+def place_of(node: Node) -> tuple[str, str, str]:
+    """Return a node's name, torch module and source line."""
+    return node.name, metadata(node).module_path, location(node)
 
 
 def preflight(mg: MaseGraph) -> list[Problem]:
@@ -89,13 +87,13 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     mg, _ = bridge_formats_transform_pass(mg, {})
     losses = loss_nodes(mg)
     found = [
-        Problem(node.name, metadata(node).module_path, location(node), _ONLY_A_LOSS)
+        Problem(*place_of(node), _ONLY_A_LOSS)
         for node in dict.fromkeys(mg.outputs)
         if node in losses
     ]
     for node in mg.nodes:
         found += [
-            Problem(node.name, metadata(node).module_path, location(node), reason)
+            Problem(*place_of(node), reason)
             for reason in (_reasons(mg, node) if node not in losses else ())
         ]
     return found or lost
@@ -114,7 +112,7 @@ def notes(mg: MaseGraph) -> list[Note]:
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
     found += [
-        Note(node.name, metadata(node).module_path, location(node), text)
+        Note(*place_of(node), text)
         for node, call in calls
         for text in Configured.of(call.operator).notes(call)
     ]
@@ -132,10 +130,7 @@ def notes(mg: MaseGraph) -> list[Note]:
 
 def batch_notes(mg: MaseGraph) -> list[Note]:
     """Notes on batches of example inputs that become part of one inference."""
-    return [
-        Note(node.name, metadata(node).module_path, location(node), text)
-        for node, text in fixed_batch(mg)
-    ]
+    return [Note(*place_of(node), text) for node, text in fixed_batch(mg)]
 
 
 def _operator_of(node: Node) -> Operator | None:

@@ -87,6 +87,11 @@ class Closeness:
         """Return the figure of a kind, `channel` or `tensor`; None for what is not real."""
         return self.sqnr_db if kind == CHANNEL else self.tensor_db
 
+    @property
+    def score(self) -> float:
+        """The worst channel's decibels, or the percentage of elements that are equal."""
+        return 100.0 * (self.equal or 0.0) if self.sqnr_db is None else self.sqnr_db
+
     def __str__(self) -> str:
         """Return `41.3 dB at channel 2 (whole tensor 45.0 dB)`, or `99.0 % equal`."""
         if self.tensor_db is None:
@@ -442,12 +447,18 @@ class ModelAgreement:
         """The figure of the worst channel of the worst output; None where none is real."""
         return least(self.outputs.values())
 
+    def worst_of(self, names: Iterable[str] = ()) -> Closeness:
+        """Return the agreement of the worst of some outputs, of all without; reals come first."""
+        outputs = [self.outputs[name] for name in names or self.outputs]
+        return min(outputs, key=lambda item: (item.sqnr_db is None, item.score))
+
     def __str__(self) -> str:
         """Return a line: figure, examples and the node that loses most.
 
         `41.3 dB at channel 3 (whole tensor 45.0 dB), 9 examples, inside worst at x (tensor 7 dB)`.
         """
-        name, item = min(self.outputs.items(), key=lambda pair: _order(pair[1]))
+        item = self.worst_of()
+        name = next(name for name, other in self.outputs.items() if other is item)
         of = f" of output {name}" if len(self.outputs) > 1 else ""
         line = f"{item}{of}, {self.examples} example{'s' if self.examples != 1 else ''}"
         line += " on the RTL" if self.source == RTL else ""
@@ -479,10 +490,3 @@ class ModelAgreement:
             str(entry["measured"]),
             {str(name): Agreement.from_dict(item) for name, item in entry["nodes"].items()},
         )
-
-
-def _order(item: Closeness) -> tuple[bool, float]:
-    """Sort reals before others, the farthest first."""
-    if item.sqnr_db is None:
-        return True, item.equal or 0.0
-    return False, item.sqnr_db

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -32,17 +32,18 @@ class Loss:
     """Outputs that are farther from the float model than their formats explain.
 
     Attributes:
-        outputs: ratio by name of the output, decibels; None for what is not real.
+        outputs: their names.
         expected_db: what the formats on the way to the first of them explain.
         node: where the loss arises: of the nodes on the way that lost too much, the one with the
             largest drop from its operands to its result.
-        drop_db: ratios of its operands, the least, and of its result.
+        drop_db: ratios of its operands, the least, and of its result; None where the tensor as a
+            whole keeps what formats explain, and a channel does not.
     """
 
-    outputs: Mapping[str, float | None]
+    outputs: Sequence[str]
     expected_db: float
     node: Node
-    drop_db: tuple[float, float]
+    drop_db: tuple[float, float] | None = None
 
 
 def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
@@ -53,19 +54,17 @@ def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
         margin_db: what may be lost beyond the sum of all roundings.
     """
     ways = _Ways(mg, margin_db)
-    found: dict[Node, dict[str, Node]] = {}
-    for name, node in zip(mg.output_names, mg.outputs, strict=True):
-        region = ways.lossy_before(node)
+    names: dict[Node, list[str]] = {}
+    explained: dict[Node, float] = {}
+    for name, output in zip(mg.output_names, mg.outputs, strict=True):
+        region = ways.lossy_before(output)
         if region:
-            found.setdefault(max(region, key=ways.drop), {})[name] = node
+            node = max(region, key=ways.drop)
+            names.setdefault(node, []).append(name)
+            explained.setdefault(node, ways.expected[output])
     return [
-        Loss(
-            {name: ratio(output) for name, output in outputs.items()},
-            ways.expected[next(iter(outputs.values()))],
-            node,
-            (ways.given(node), ratio(node) or -math.inf),
-        )
-        for node, outputs in found.items()
+        Loss(outputs, explained[node], node, (ways.given(node), ratio(node) or -math.inf))
+        for node, outputs in names.items()
     ]
 
 
@@ -196,7 +195,7 @@ class _Ways:
                 lossy = own < self.expected[node] - margin_db
             else:
                 # What is not real is as wrong as what it comes from.
-                lossy = any(map(self.is_lossy, _producers(node)))
+                lossy = any(map(self.is_lossy, producers(node)))
             if lossy:
                 self._lossy.add(node)
 
@@ -217,12 +216,12 @@ class _Ways:
             item = waiting.pop()
             if item not in found and self.is_lossy(item):
                 found[item] = None
-                waiting += _producers(item)
+                waiting += producers(item)
         return [item for item in found if ratio(item) is not None]
 
     def given(self, node: Node) -> float:
         """Return the least ratio of a node's operands; what is explained where there is none."""
-        known = [found for item in _producers(node) if (found := ratio(item)) is not None]
+        known = [found for item in producers(node) if (found := ratio(item)) is not None]
         return min([*known, self.expected[node]])
 
     def drop(self, node: Node) -> float:
@@ -238,13 +237,14 @@ def _own_db(node: Node) -> float:
     return precision_db(number_format) if number_format else _EXACT_DB
 
 
-def _producers(node: Node) -> list[Node]:
+def producers(node: Node) -> list[Node]:
+    """Return what a node is computed of, constants left out."""
     return [item for item in node.all_input_nodes if item.op != "get_attr"]
 
 
 def _precisions(node: Node) -> Iterator[float]:
     """Yield what each rounding explains that a configuration asks for at a node."""
-    if node.op != "call_function" or not _rounds(node):
+    if node.op != "call_function" or not rounds(node):
         return
     known = common(node)
     for spec in known.operands.values():
@@ -263,14 +263,21 @@ def _read(node: Node) -> Iterable[float]:
     """Yield what roundings explain in which a result is read."""
     for user, name in consumers(node):
         number_format = common(user).operands[name].format
-        if not _rounds(user):
+        if not rounds(user):
             yield from _read(user)
         elif number_format is not None:
             yield precision_db(number_format)
 
 
-def _rounds(node: Node) -> bool:
-    """Return whether a configuration gives a node formats of its own."""
+def formats_of(node: Node) -> dict[str, Format]:
+    """Return the formats of a node's operands and results by name."""
+    known = metadata(node).common
+    tensors = {**known.operands, **known.results} if known else {}
+    return {name: spec.format for name, spec in tensors.items() if spec.format is not None}
+
+
+def rounds(node: Node) -> bool:
+    """True for a node to which a configuration gives formats of its own."""
     operator = _operator(node)
     return (
         operator is not None
@@ -283,7 +290,7 @@ def _rounds(node: Node) -> bool:
 def source_of(node: Node) -> Node:
     """Return the node of the model whose result an inserted node, as a cast, carries."""
     while (operator := _operator(node)) is not None and operator.role is not None:
-        node = _producers(node)[0]
+        node = producers(node)[0]
     return node
 
 
