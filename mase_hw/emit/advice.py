@@ -11,7 +11,7 @@ from torch.fx import Node
 from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import Trial, trial_of
 from mase_hw.emit.preflight import preflight
-from mase_hw.errors import MaseError
+from mase_hw.errors import FormatError, MaseError
 from mase_hw.graph.agreement import Closeness, ModelAgreement, closeness, decibels
 from mase_hw.graph.fills import float_run, rounds_itself
 from mase_hw.graph.judgements import judgements
@@ -137,7 +137,11 @@ class Adviser:
                 ]
             ]
             entry |= {f"{group}_width": width + bits for group in groups}
-            fitted = fitted_format(self._trial.graph, nodes[owner.name], tensor, groups, entry)
+            try:
+                fitted = fitted_format(self._trial.graph, nodes[owner.name], tensor, groups, entry)
+            except FormatError:
+                # As wide as it may be.
+                continue
             if bits or any(getattr(fitted, key) != getattr(number_format, key) for key in explicit):
                 fields = {f"{word}_{key}": getattr(fitted, key) for key in ("width", *explicit)}
                 keys.setdefault(owner.name, {}).update(fields)
