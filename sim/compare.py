@@ -26,7 +26,7 @@ from mase_hw.graph.metadata import location
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.passes.formats.expected_agreement import unseen
 from mase_hw.passes.formats.merge_thresholds import is_merged
-from mase_hw.sim.agreement import graph_inputs, runs_together
+from mase_hw.sim.agreement import float_values, graph_inputs
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream
 from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.inputs import encode_values, read_inputs
@@ -218,7 +218,8 @@ def compare(
     expected = reference_codes(IntegerReference(mg), codes, reported)
     request = make_request(folder, summary, codes, expected, seed, stall, streams)
     result = run_native(request)
-    exact, hidden = _exact(mg, values), unseen(mg)
+    exact = {} if is_merged(mg) else float_values(mg, values, mg.nodes)
+    hidden = unseen(mg)
     layers: dict[str, LayerValues] = {}
     for stream in reported:
         if stream.name not in expected:
@@ -248,27 +249,6 @@ def chosen_inputs(
     if samples is not None and not 1 <= samples <= len(values[0]):
         raise SimulationError(f"samples is {samples}; allowed: 1 to {len(values[0])}, the inputs")
     return [item[:count] for item in values]
-
-
-def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Results of the float model at each node, `[inferences, ...]`, reals as float64.
-
-    Nothing where the project holds no float model: thresholds took its place.
-    """
-    if is_merged(mg):
-        return {}
-    run, found = float_run(mg), dict[str, list[Tensor]]()
-    with torch.no_grad():
-        for given in graph_inputs(mg, inputs):
-            for name, value in run.values(given).items():
-                if isinstance(value, Tensor):
-                    found.setdefault(name, []).append(_wide(value))
-    join = torch.cat if runs_together(mg) else torch.stack
-    return {name: join(items) for name, items in found.items()}
-
-
-def _wide(value: Tensor) -> Tensor:
-    return value.double() if value.is_floating_point() else value
 
 
 def _layer(

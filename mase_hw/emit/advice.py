@@ -95,7 +95,7 @@ class Adviser:
     def widths(self, least_db: float) -> tuple[int, Closeness] | None:
         """Return the least width of everything by default that keeps so much, as tried."""
         score = self._agreement.worst_of().score
-        first = 8 + max(1, math.ceil((least_db - max(score, 0.0)) / BIT_DB))
+        first = 8 + max(1, math.ceil((least_db - max(score, -40.0)) / BIT_DB))
         for width in (first, first + 1, first + 3):
             widths = (key for key in DEFAULT_ENTRY if key.endswith("_width"))
             entry = {**DEFAULT_ENTRY, **dict.fromkeys(widths, width)}
@@ -125,17 +125,11 @@ class Adviser:
             width = getattr(number_format, "width", None)
             if number_format is None or not isinstance(width, int) or owner.name not in nodes:
                 continue
-            entry = dict(self._trial.with_keys({owner.name: {}})[owner.name]["config"])
+            entry = self._trial.with_keys({owner.name: {}})[owner.name]["config"]
             word, tensor, groups = _words_of(owner, name)
-            explicit = [
-                field
-                for field in number_format.fitted
-                if [
-                    key
-                    for group in groups
-                    if entry.pop(key := f"{group}_{field}", None) is not None
-                ]
-            ]
+            open_keys = {f"{group}_{key}": key for group in groups for key in number_format.fitted}
+            explicit = sorted({open_keys[key] for key in {*open_keys} & {*entry}})
+            entry = {key: value for key, value in entry.items() if key not in open_keys}
             entry |= {f"{group}_width": width + bits for group in groups}
             try:
                 fitted = fitted_format(self._trial.graph, nodes[owner.name], tensor, groups, entry)

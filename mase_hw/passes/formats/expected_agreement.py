@@ -132,7 +132,7 @@ def precision_db(number_format: Format) -> float:
     """Return the signal over error of normally distributed numbers to which a format is fitted."""
     cls = type(number_format)
     fields = {key: getattr(number_format, key) for key in cls.field_names()}
-    fields = {key: value for key, value in fields.items() if key not in _fitted(cls)}
+    fields = {key: value for key, value in fields.items() if key not in cls.fitted}
     # Of the sample, which has no channels, and rows of a whole number of blocks.
     fields |= {key: value for key, value in _LAYOUT.items() if key in fields}
     return _precision_db(cls, tuple(fields.items()))
@@ -151,13 +151,6 @@ def _precision_db(cls: type[Format], fields: tuple[tuple[str, object], ...]) -> 
         return _EXACT_DB
     noise = float((sample - fitted.round_values(sample)).square().sum())
     return 10 * math.log10(float(sample.square().sum()) / noise) if noise else _EXACT_DB
-
-
-@cache
-def _fitted(cls: type[Format]) -> frozenset[str]:
-    """Return the fields of a format that follow the values."""
-    narrow, wide = cls.fit(-1.0, 1.0), cls.fit(-1000.0, 3000.0)
-    return frozenset(key for key in cls.field_names() if getattr(narrow, key) != getattr(wide, key))
 
 
 class _Ways:
