@@ -26,6 +26,7 @@ from mase_hw.ops import (
     unformatted,
 )
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.expected_agreement import source_of
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 from mase_hw.passes.formats.lost_roundings import lost_roundings
 
@@ -69,7 +70,8 @@ class Note(_Remark):
 
 
 def place_of(node: Node) -> tuple[str, str, str]:
-    """Return a node's name, torch module and source line."""
+    """Return the name, torch module and source line of a node of the model, also for its casts."""
+    node = source_of(node)
     return node.name, metadata(node).module_path, location(node)
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections import Counter
 from collections.abc import Iterator
 
+import torch
 from torch.fx import Node
 
 from mase_hw.emit.advice import KEPT_DB, Adviser, adviser_of
+from mase_hw.emit.flow import Trial, trial_of
 from mase_hw.emit.preflight import Note, Problem, place_of
 from mase_hw.errors import EmissionError
 from mase_hw.graph.agreement import CHANNEL, FEW, TENSOR, ModelAgreement, check_agreement, decibels
+from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.streams import stream_operands
+from mase_hw.ops import Ranking, operator_for
+from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.formats.agreement import parts_of
 from mase_hw.passes.formats.expected_agreement import (
     BIT_DB,
     MARGIN_DB,
@@ -62,19 +72,21 @@ def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
         told = {name for name, item in agreement.outputs.items() if item.score < KEPT_DB}
     for place, loss in enumerate(lost):
         text = _lost(agreement, loss, adviser if place < MOST_ADVISED else None)
-        notes += [_note(loss.node, text)] if text else []
+        notes += [Note(*place_of(loss.node), text)] if text else []
         told |= {*loss.outputs}
     nodes = dict(zip(mg.output_names, mg.outputs, strict=True))
     notes += [
-        _note(nodes[name], f"output {name}: {item.fewer}")
+        Note(*place_of(nodes[name]), f"output {name}: {item.fewer}")
         for name, item in agreement.outputs.items()
         if item.fewer and name not in told
     ]
     notes += [
-        _note(node, _clipped(node))
+        Note(*place_of(node), _clipped(node))
         for node in harmful(mg)
         if _share(node) > SATURATED and all(node is not loss.node for loss in lost)
     ]
+    trial = trial_of(mg)
+    notes += [*_ties(trial)] if trial else []
     return [*notes, *_few_examples(mg, agreement), *_constant_inputs(mg)]
 
 
@@ -170,10 +182,6 @@ def check_sqnr(mg: MaseGraph, min_sqnr: float | None, agreement: str = CHANNEL) 
         raise EmissionError("\n".join(map(str, problems)))
 
 
-def _note(node: Node, text: str) -> Note:
-    return Note(*place_of(source_of(node)), text)
-
-
 def _share(node: Node) -> float:
     known = metadata(node).agreement
     return max(known.saturated.values(), default=0.0) if known else 0.0
@@ -191,6 +199,42 @@ def _clipped(node: Node) -> str:
     between = f" (values from {seen.minimum:.3g} to {seen.maximum:.3g})" if seen else ""
     share = 100 * known.saturated[name]
     return f"{formats_of(node)[name]} clips {share:.1f} % of {name}{between}"
+
+
+def _ties(trial: Trial) -> Iterator[Note]:
+    """Yield the nodes of the model whose indices equal elements of the examples leave open."""
+    mg = trial.captured
+    names = {node.name for node in mg.nodes if isinstance(operator_for(node.target), Ranking)}
+    if not names:
+        return
+    mg, _ = init_metadata_analysis_pass(mg.copy(), {})
+    mg, _ = add_common_metadata_analysis_pass(mg, {})
+    run, rows, tied = float_run(mg), Counter[Node](), Counter[Node]()
+    nodes = [node for node in mg.nodes if node.name in names and _gives_indices(node)]
+    for inputs in parts_of(mg, trial.batches):
+        with torch.no_grad():
+            values = run.values(inputs)
+        for node in nodes:
+            kind = operator_for(node.target)
+            assert isinstance(kind, Ranking)
+            (_, source), *_ = stream_operands(node)
+            open_rows = kind.tied(mg.call(node), values[source.name])
+            rows[node] += open_rows.numel()
+            tied[node] += int(open_rows.sum())
+    for node in nodes:
+        if tied[node]:
+            yield Note(
+                *place_of(node),
+                f"in {tied[node]} of {rows[node]} rows of the examples equal elements stand where "
+                "it cuts the order: torch leaves open which of them it takes, hardware takes the "
+                "first in the row; break ties in the model, or do not rely on their indices",
+            )
+
+
+def _gives_indices(node: Node) -> bool:
+    """True for a node whose indices are read: its second result, or its only one."""
+    places = [user.args[1] for user in node.users if user.target is operator.getitem]
+    return 1 in places or not places
 
 
 def _few_examples(mg: MaseGraph, agreement: ModelAgreement) -> Iterator[Note]:
@@ -220,8 +264,8 @@ def _constant_inputs(mg: MaseGraph) -> Iterator[Note]:
         if seen is None or spec.format is None or not is_real(spec.dtype):
             continue
         if seen.minimum == seen.maximum:
-            yield _note(
-                node,
+            yield Note(
+                *place_of(node),
                 f"it is {seen.minimum:g} in every element of all examples, so that formats are "
                 "fitted to nothing; give examples like those that will come",
             )

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import mase_hw
+from mase_hw import cli
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import ConfigError, EmissionError
 from mase_hw.graph.agreement import Closeness, Judgement, Sums, closeness
@@ -217,6 +218,12 @@ def test_another_kind_of_agreement_is_refused(tmp_path, monkeypatch, capsys):
     for kind, expected in (("nonsense", 1), ("channel", 1), ("tensor", 0)):
         status, text = command(monkeypatch, capsys, *emit, "--agreement", kind)
         assert status == expected, text
+    monkeypatch.setattr(
+        "sys.argv", ["mase-hw", *emit, "--agreement", "tensor", "--formats", "auto"]
+    )
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "finds formats by the worst channel" in " ".join(capsys.readouterr().err.split())
     report = mase_hw.simulate(tmp_path / "net", x[:20], min_sqnr=30)
     assert report.bit_exact
     assert report.agrees is False

@@ -14,10 +14,23 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, along_batch
 from mase_hw.ops._composite import Composite
+from mase_hw.ops._judging import Ranking
 
 
-class Ranked(Composite):
+class Ranked(Composite, Ranking):
     """Elements at some places of the order, and their indices."""
+
+    def borders(self, call: Call) -> Sequence[int]:
+        """Return the places of the order before which equal elements leave indices open."""
+        return range(1, call.operands["data_in_0"].shape[dimension(call)])
+
+    def tied(self, call: Call, data: Tensor) -> Tensor:
+        descending = bool(call.attributes.get("largest", call.attributes.get("descending", False)))
+        ordered = data.sort(dimension(call), descending=descending).values
+        ordered = ordered.movedim(dimension(call), -1)
+        places = [place for place in self.borders(call) if 0 < place < ordered.shape[-1]]
+        before = [place - 1 for place in places]
+        return (ordered[..., places] == ordered[..., before]).any(-1)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to order inferences, and what comes without order."""

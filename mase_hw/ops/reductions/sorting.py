@@ -18,6 +18,9 @@ class Sort(Ranked):
     name = "sort"
     targets = ("aten.sort.default", "aten.sort.stable")
 
+    def borders(self, call: Call) -> Sequence[int]:
+        return () if call.attributes.get("stable") else super().borders(call)
+
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return all places of the order."""
         size = call.result.shape[dimension(call)]
@@ -41,6 +44,9 @@ class Argsort(Ranked):
     name = "argsort"
     targets = ("aten.argsort.default", "aten.argsort.stable")
 
+    def borders(self, call: Call) -> Sequence[int]:
+        return () if call.attributes.get("stable") else super().borders(call)
+
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the indices of all places of the order."""
         size = call.result.shape[dimension(call)]
@@ -58,6 +64,9 @@ class KthValue(Ranked):
     name = "kthvalue"
     targets = ("aten.kthvalue.default",)
 
+    def borders(self, call: Call) -> Sequence[int]:
+        return [int(call.attributes["k"]) - 1, int(call.attributes["k"])]
+
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         place = int(call.attributes["k"]) - 1
         return reduced_shape(call, at_places(call, operands["data_in_0"], [place]))
@@ -71,6 +80,10 @@ class Median(Ranked):
 
     name = "median"
     targets = ("aten.median.dim", "aten.nanmedian.dim")
+
+    def borders(self, call: Call) -> Sequence[int]:
+        middle = (call.operands["data_in_0"].shape[dimension(call)] - 1) // 2
+        return [middle, middle + 1]
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         size = call.operands["data_in_0"].shape[dimension(call)]
@@ -90,6 +103,9 @@ class TopK(Ranked):
 
     name = "topk"
     targets = ("aten.topk.default",)
+
+    def borders(self, call: Call) -> Sequence[int]:
+        return [int(call.attributes["k"])]
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Return the first places of the order."""
