@@ -88,32 +88,32 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     mg, _ = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     losses = loss_nodes(mg)
-    found = [
+    problems = [
         Problem(*place_of(node), _ONLY_A_LOSS)
         for node in dict.fromkeys(mg.outputs)
         if node in losses
     ]
     for node in mg.nodes:
-        found += [
+        problems += [
             Problem(*place_of(node), reason)
             for reason in (_reasons(mg, node) if node not in losses else ())
         ]
-    return found or lost
+    return problems or lost
 
 
 def notes(mg: MaseGraph) -> list[Note]:
     """Notes on a quantised graph that has hardware."""
-    found = batch_notes(mg)
+    remarks = batch_notes(mg)
     if mg.lengths.results is not None:
         text = (
             f"hardware takes sequences of {mg.lengths.size}, as captured: pad shorter ones, as "
             "the graph does in software, and mask what is padded"
         )
-        found.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
+        remarks.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
     mg, info = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
-    found += [
+    remarks += [
         Note(*place_of(node), text)
         for node, call in calls
         for text in Configured.of(call.operator).notes(call)
@@ -124,7 +124,7 @@ def notes(mg: MaseGraph) -> list[Note]:
         for name, leaf in mg.returned()
         if isinstance(leaf, Node) and leaf.op == "get_attr"
     ]
-    return found + [
+    return remarks + [
         Note("output", "", "the model's code", f"result {name} {why}: it has no port")
         for name, why in without
     ]
@@ -167,10 +167,10 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
     except UnsupportedError as error:
         return [str(error)]
     followed = unformatted(call) if _follows(mg, node) else []
-    found = [reason for reason in call.operator.problems(call) if reason not in followed]
-    if found and (why := not_carried(call)):
-        found[0] += f"; {why}"
-    return found
+    reasons = [reason for reason in call.operator.problems(call) if reason not in followed]
+    if reasons and (why := not_carried(call)):
+        reasons[0] += f"; {why}"
+    return reasons
 
 
 def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
@@ -192,20 +192,20 @@ def _output_reasons(mg: MaseGraph) -> list[str]:
 
     So is a constant beside what is computed, such as the size of a cache.
     """
-    found = []
+    reasons = []
     for name, leaf in mg.returned():
         if isinstance(leaf, Node) and leaf.op == "get_attr":
             if all(item.op == "get_attr" for item in mg.outputs):
-                found.append(
+                reasons.append(
                     f"result {name} is a constant ({leaf.target}): return what depends on an input"
                 )
         elif leaf is not None and not isinstance(leaf, Node):
-            found.append(
+            reasons.append(
                 f"result {name} is the {type(leaf).__name__} {leaf!r}: return tensors only"
             )
-    if not found and not mg.outputs:
-        found.append("the model returns no tensor; return what it computes")
-    return found
+    if not reasons and not mg.outputs:
+        reasons.append("the model returns no tensor; return what it computes")
+    return reasons
 
 
 def _format(node: Node) -> Format | None:
@@ -215,24 +215,24 @@ def _format(node: Node) -> Format | None:
 
 def _operator(node: Node) -> Operator | None:
     """Return the operator that covers a node."""
-    known = common(node).operator
-    return operators()[known] if known is not None else None
+    name = common(node).operator
+    return operators()[name] if name is not None else None
 
 
 def _takes_formats(node: Node) -> bool:
     """True if a node has the format of its operand where none is configured."""
-    found = _operator(node)
-    return found is not None and (Numeric.of(found).keeps_format or not found.casts)
+    kind = _operator(node)
+    return kind is not None and (Numeric.of(kind).keeps_format or not kind.casts)
 
 
 def _follows(mg: MaseGraph, node: Node) -> bool:
     """True if a node is without format because another one is, which says so itself."""
-    found = _operator(node)
-    if found is None or not _takes_formats(node):
+    kind = _operator(node)
+    if kind is None or not _takes_formats(node):
         return False
     if any(_is_refused_above(producer) for producer in _unformatted_producers(node)):
         return True
-    return not found.casts or _is_refused_below(mg, node)
+    return not kind.casts or _is_refused_below(mg, node)
 
 
 def _unformatted_producers(node: Node) -> list[Node]:
@@ -262,8 +262,8 @@ def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
         for user in users:
             seen.add(user)
             if user.op == "call_function":
-                found = _operator(user)
-                asks = found is not None and found.casts and _takes_formats(user)
+                kind = _operator(user)
+                asks = kind is not None and kind.casts and _takes_formats(user)
                 if asks or _reasons(mg, user):
                     return True
                 waiting.append(user)
@@ -291,5 +291,5 @@ def _reaches(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> bool:
             if item not in seen:
                 seen.add(item)
                 waiting.append(item)
-    found = [_operator(item) for item in seen if item.op == "call_function"]
-    return any(item is not None and item.casts for item in found)
+    kinds = [_operator(item) for item in seen if item.op == "call_function"]
+    return any(item is not None and item.casts for item in kinds)

@@ -150,11 +150,11 @@ def sqnr_problems(mg: MaseGraph, min_sqnr: float | None, agreement: str = CHANNE
 
     A graph that was not compared with the float model does not meet what is asked for.
     """
-    known = model_agreement(mg)
+    measured = model_agreement(mg)
     check_agreement(agreement)
     if min_sqnr is None:
         return []
-    if known is None:
+    if measured is None:
         return [
             Problem("output", "", "the model's code", f"{UNMEASURED}; {min_sqnr:g} dB asked for")
         ]
@@ -162,11 +162,11 @@ def sqnr_problems(mg: MaseGraph, min_sqnr: float | None, agreement: str = CHANNE
     return [
         Problem(
             *place_of(nodes[name]),
-            f"output {name} agrees with the float model to {item} on {known.examples} "
-            f"example{_plural(known.examples)}{f'; {item.fewer}' if item.fewer else ''}; "
+            f"output {name} agrees with the float model to {item} on {measured.examples} "
+            f"example{_plural(measured.examples)}{f'; {item.fewer}' if item.fewer else ''}; "
             f"asked for: {min_sqnr:g} dB{' of the whole tensor' if agreement == TENSOR else ''}",
         )
-        for name, item in known.outputs.items()
+        for name, item in measured.outputs.items()
         if (ratio := item.decibels(agreement)) is not None and ratio < min_sqnr
     ]
 
@@ -183,21 +183,21 @@ def check_sqnr(mg: MaseGraph, min_sqnr: float | None, agreement: str = CHANNEL) 
 
 
 def _share(node: Node) -> float:
-    known = metadata(node).agreement
-    return max(known.saturated.values(), default=0.0) if known else 0.0
+    agreement = metadata(node).agreement
+    return max(agreement.saturated.values(), default=0.0) if agreement else 0.0
 
 
 def _clipped(node: Node) -> str:
     """Text of the format and the operand that clip most at a node; empty for none."""
-    known = metadata(node).agreement
-    if known is None or not known.saturated:
+    agreement = metadata(node).agreement
+    if agreement is None or not agreement.saturated:
         return ""
-    name = max(known.saturated, key=lambda item: known.saturated[item])
+    name = max(agreement.saturated, key=lambda item: agreement.saturated[item])
     # An inserted node carries what is computed before it.
     software = metadata(node).software or metadata(source_of(node)).software
     seen = software.ranges.get(name) if software else None
     between = f" (values from {seen.minimum:.3g} to {seen.maximum:.3g})" if seen else ""
-    share = 100 * known.saturated[name]
+    share = 100 * agreement.saturated[name]
     return f"{formats_of(node)[name]} clips {share:.1f} % of {name}{between}"
 
 

@@ -86,8 +86,8 @@ class Result:
     @property
     def sqnr_db(self) -> float:
         """The least signal over error of the real outputs; infinite where none is real."""
-        known = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
-        return min(known, default=math.inf)
+        ratios = [item.sqnr_db for item in self.outputs.values() if item.sqnr_db is not None]
+        return min(ratios, default=math.inf)
 
     @property
     def assured_drop(self) -> float:
@@ -123,11 +123,11 @@ class Result:
     def _intervals(self) -> dict[str, object]:
         """Return 95 % intervals as values of JSON."""
         ends = {name: list(interval) for name, interval in self.intervals.items()}
-        found: dict[str, object] = {"intervals": ends}
+        entry: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
-            found["accuracy_interval"] = list(self.scored.interval)
-            found["drop_interval"] = list(self.scored.drop_interval)
-        return found
+            entry["accuracy_interval"] = list(self.scored.interval)
+            entry["drop_interval"] = list(self.scored.drop_interval)
+        return entry
 
 
 class Evaluator:
@@ -159,15 +159,15 @@ class Evaluator:
 
     def with_steps(self, steps: Sequence[str]) -> Evaluator:
         """Return one that prepares graphs in their formats."""
-        found = copy(self)
-        found._steps = tuple(steps)
-        return found
+        evaluator = copy(self)
+        evaluator._steps = tuple(steps)
+        return evaluator
 
     def at(self, lanes: Lanes) -> Evaluator:
         """Return one for hardware of another parallelism."""
-        found = copy(self)
-        found._parallelism = lanes
-        return found
+        evaluator = copy(self)
+        evaluator._parallelism = lanes
+        return evaluator
 
     def quantized(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration."""
@@ -184,7 +184,7 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Return what a configuration gives.
+        """Run a configuration.
 
         Args:
             name: what it is called in a figure.

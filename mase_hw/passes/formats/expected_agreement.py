@@ -47,7 +47,7 @@ class Loss:
 
 
 def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
-    """Return what a graph loses that its formats do not explain, by the node where it arises.
+    """Losses that the formats of a graph do not explain, by the node where they arise.
 
     Args:
         mg: a graph whose agreement with the float model was measured.
@@ -63,7 +63,7 @@ def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
             names.setdefault(node, []).append(name)
             explained.setdefault(node, ways.expected[output])
     return [
-        Loss(outputs, explained[node], node, (ways.given(node), ratio(node) or -math.inf))
+        Loss(outputs, explained[node], node, (ways.operands_db(node), ratio(node) or -math.inf))
         for node, outputs in names.items()
     ]
 
@@ -91,15 +91,15 @@ def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
 
 
 def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
-    """Return what was measured of a whole graph; None where nothing was."""
+    """Measured agreement of a whole graph; None where nothing was measured."""
     (output,) = (node for node in mg.nodes if node.op == "output")
-    found = metadata(output).agreement
-    if found is None or not found.results:
+    measured = metadata(output).agreement
+    if measured is None or not measured.results:
         return None
     nodes = {
-        node: replace(known, examples=0)
+        node: replace(agreement, examples=0)
         for node in mg.nodes
-        if node is not output and (known := metadata(node).agreement) is not None
+        if node is not output and (agreement := metadata(node).agreement) is not None
     }
     hidden = unseen(mg)
     seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in hidden}
@@ -107,8 +107,8 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
     if worst is not None and seen[worst] == math.inf:
         worst = None
     return ModelAgreement(
-        found.examples,
-        found.results,
+        measured.examples,
+        measured.results,
         source_of(worst).name if worst else None,
         seen[worst] if worst else None,
         nodes={node.name: item for node, item in nodes.items()},
@@ -124,8 +124,8 @@ def unseen(mg: MaseGraph) -> set[Node]:
 
 def ratio(node: Node) -> float | None:
     """Return the whole tensor's ratio of a node's result, decibels, where it was measured."""
-    known = metadata(node).agreement
-    return None if known is None or node.op == "output" else known.tensor_db
+    agreement = metadata(node).agreement
+    return None if agreement is None or node.op == "output" else agreement.tensor_db
 
 
 def precision_db(number_format: Format) -> float:
@@ -140,12 +140,12 @@ def precision_db(number_format: Format) -> float:
 
 @cache
 def _precision_db(cls: type[Format], fields: tuple[tuple[str, object], ...]) -> float:
-    known = dict(fields)
+    settings = dict(fields)
     sample = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    if not known.get("signed", True):
+    if not settings.get("signed", True):
         sample = sample.abs()
     try:
-        fitted = cls.fit_values(sample, **known).at_inference()
+        fitted = cls.fit_values(sample, **settings).at_inference()
     except FormatError:
         # As wide as exact results are, and as nobody configures.
         return _EXACT_DB
@@ -193,45 +193,45 @@ class _Ways:
                 self._lossy.add(node)
 
     def _given_db(self, node: Node) -> float:
-        """Return what is explained where nothing was rounded but inputs, by themselves."""
-        known = [self.expected[item] for item in node.all_input_nodes if item in self.expected]
-        return min([*known, _own_db(node)])
+        """Decibels explained where nothing but inputs was rounded."""
+        explained = [self.expected[item] for item in node.all_input_nodes if item in self.expected]
+        return min([*explained, _own_db(node)])
 
     def is_lossy(self, node: Node) -> bool:
-        """Return whether a node lost more than its formats explain."""
+        """True for a node that lost more than its formats explain."""
         return node in self._lossy
 
     def lossy_before(self, node: Node) -> list[Node]:
         """Return the lossy nodes from which such alone lead to a node, itself among them."""
-        found: dict[Node, None] = {}
+        lossy: dict[Node, None] = {}
         waiting = [node]
         while waiting:
             item = waiting.pop()
-            if item not in found and self.is_lossy(item):
-                found[item] = None
+            if item not in lossy and self.is_lossy(item):
+                lossy[item] = None
                 waiting += producers(item)
-        return [item for item in found if ratio(item) is not None]
+        return [item for item in lossy if ratio(item) is not None]
 
-    def given(self, node: Node) -> float:
+    def operands_db(self, node: Node) -> float:
         """Return the least ratio of a node's operands; what is explained where there is none."""
-        known = [found for item in producers(node) if (found := ratio(item)) is not None]
-        return min([*known, self.expected[node]])
+        ratios = [before for item in producers(node) if (before := ratio(item)) is not None]
+        return min([*ratios, self.expected[node]])
 
     def drop(self, node: Node) -> float:
         """Return by how much the ratio falls from operands to result."""
         own = ratio(node)
-        return self.given(node) - max(-_EXACT_DB, _EXACT_DB if own is None else own)
+        return self.operands_db(node) - max(-_EXACT_DB, _EXACT_DB if own is None else own)
 
 
 def _own_db(node: Node) -> float:
-    """Return what the format of an input explains; others read it rounded by themselves."""
-    known = metadata(node).common if node.op == "placeholder" else None
-    number_format = known.results["data_out_0"].format if known else None
+    """Decibels that the format of an input explains; others read it rounded by themselves."""
+    tensors = metadata(node).common if node.op == "placeholder" else None
+    number_format = tensors.results["data_out_0"].format if tensors else None
     return precision_db(number_format) if number_format else _EXACT_DB
 
 
 def producers(node: Node) -> list[Node]:
-    """Return what a node is computed of, constants left out."""
+    """Return the operands of a node without constants."""
     return [item for item in node.all_input_nodes if item.op != "get_attr"]
 
 
@@ -239,11 +239,11 @@ def _precisions(node: Node) -> Iterator[float]:
     """Yield what each rounding explains that a configuration asks for at a node."""
     if node.op != "call_function" or not rounds(node):
         return
-    known = common(node)
-    for spec in known.operands.values():
+    tensors = common(node)
+    for spec in tensors.operands.values():
         if spec.format is not None and is_real(spec.dtype):
             yield precision_db(spec.format)
-    result = known.results["data_out_0"]
+    result = tensors.results["data_out_0"]
     if result.format is None or not is_real(result.dtype):
         return
     # What others read is rounded there, unless it is made coarser than all of them ask for.
@@ -264,8 +264,8 @@ def _read(node: Node) -> Iterable[float]:
 
 def formats_of(node: Node) -> dict[str, Format]:
     """Return the formats of a node's operands and results by name."""
-    known = metadata(node).common
-    tensors = {**known.operands, **known.results} if known else {}
+    specs = metadata(node).common
+    tensors = {**specs.operands, **specs.results} if specs else {}
     return {name: spec.format for name, spec in tensors.items() if spec.format is not None}
 
 
@@ -293,5 +293,5 @@ def _operator(node: Node) -> Operator | None:
 
 
 def is_real(dtype: str) -> bool:
-    """Return whether a tensor holds reals."""
+    """True for a dtype of reals."""
     return dtype.removeprefix("torch.").startswith(("float", "bfloat"))
