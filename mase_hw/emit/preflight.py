@@ -81,10 +81,7 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     Only causes are listed: a node that lacks its number format because the one before it is refused
     is not.
     """
-    lost = [
-        Problem(item.node.name, metadata(item.node).module_path, location(item.node), str(item))
-        for item in lost_roundings(mg)
-    ]
+    lost = [Problem(*place_of(item.node), str(item)) for item in lost_roundings(mg)]
     mg, _ = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     losses = loss_nodes(mg)

@@ -293,7 +293,8 @@ class _Channels:
         mean = first / count.clamp(min=1.0)
         central = fourth - 4 * mean * third + 6 * mean.square() * second - 3 * first * mean**3
         effective = varying.square() / central.clamp(min=1e-300)
-        return effective < (RARE_SHARE * count).clamp(max=RARE)
+        rare: Tensor = effective < (RARE_SHARE * count).clamp(max=RARE)
+        return rare
 
     def fewer(self, one_scale: bool) -> str:
         """Text of the channels with one value or two where the float model has more."""

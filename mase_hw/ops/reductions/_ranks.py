@@ -30,7 +30,8 @@ class Ranked(Composite, Ranking):
         ordered = ordered.movedim(dimension(call), -1)
         places = [place for place in self.borders(call) if 0 < place < ordered.shape[-1]]
         before = [place - 1 for place in places]
-        return (ordered[..., places] == ordered[..., before]).any(-1)
+        equal: Tensor = ordered[..., places] == ordered[..., before]
+        return equal.any(-1)
 
     def problems(self, call: Call) -> list[str]:
         """Refuse to order inferences, and what comes without order."""
