@@ -15,6 +15,7 @@ from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Configured,
@@ -109,7 +110,11 @@ def notes(mg: MaseGraph) -> list[Note]:
         remarks.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
     mg, info = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
-    calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
+    calls = [
+        (node, mg.call(node))
+        for node in mg.nodes
+        if node.op == "call_function" and operator_for(node.target)
+    ]
     remarks += [
         Note(*place_of(node), text)
         for node, call in calls
@@ -130,10 +135,6 @@ def notes(mg: MaseGraph) -> list[Note]:
 def batch_notes(mg: MaseGraph) -> list[Note]:
     """Notes on batches of example inputs that become part of one inference."""
     return [Note(*place_of(node), text) for node, text in fixed_batch(mg)]
-
-
-def _operator_of(node: Node) -> Operator | None:
-    return operator_for(node.target) if node.op == "call_function" else None
 
 
 def check(mg: MaseGraph) -> None:
@@ -238,33 +239,20 @@ def _unformatted_producers(node: Node) -> list[Node]:
 
 def _is_refused_above(node: Node) -> bool:
     """True if a node has no format because of a node above it, or itself, that says so."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        item = waiting.pop()
-        if item.op == "placeholder":
-            continue
-        if not _takes_formats(item):
-            return True
-        above = [producer for producer in _unformatted_producers(item) if producer not in seen]
-        seen.update(above)
-        waiting += above
-    return False
+    above = reached(node, _unformatted_producers)
+    return any(item.op != "placeholder" and not _takes_formats(item) for item in above)
 
 
 def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
     """True if the nodes that could ask for a node's format say that they have none."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        users = [user for user in waiting.pop().users if user not in seen]
-        for user in users:
-            seen.add(user)
-            if user.op == "call_function":
-                kind = _operator(user)
-                asks = kind is not None and kind.casts and _takes_formats(user)
-                if asks or _reasons(mg, user):
-                    return True
-                waiting.append(user)
-    return False
+
+    def is_refused(user: Node) -> bool:
+        kind = _operator(user)
+        asks = kind is not None and kind.casts and _takes_formats(user)
+        return asks or bool(_reasons(mg, user))
+
+    below = reached(node, lambda item: [user for user in item.users if user.op == "call_function"])
+    return any(user is not node and is_refused(user) for user in below)
 
 
 def _way_out(node: Node) -> str:
@@ -282,11 +270,6 @@ def _way_out(node: Node) -> str:
 
 def _reaches(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> bool:
     """True if an operator that computes lies on a way from a node."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        for item in neighbours(waiting.pop()):
-            if item not in seen:
-                seen.add(item)
-                waiting.append(item)
-    kinds = [_operator(item) for item in seen if item.op == "call_function"]
+    near = reached(node, neighbours)
+    kinds = (_operator(item) for item in near if item.op == "call_function")
     return any(item is not None and item.casts for item in kinds)

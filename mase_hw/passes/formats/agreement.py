@@ -29,7 +29,7 @@ CHUNK_EXAMPLES = 128
 
 @graph_pass
 def measure_agreement_analysis_pass(
-    mg: MaseGraph, *, data: Iterable[object] | None = None, reference: MaseGraph | None = None
+    mg: MaseGraph, *, data: Iterable[object] | None = None
 ) -> Result:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
@@ -41,7 +41,6 @@ def measure_agreement_analysis_pass(
         mg: a graph with formats.
         data: batches as `add_software_metadata_analysis_pass` takes them, of which the first
             `MAX_EXAMPLES` examples are run; the example inputs when not given.
-        reference: a graph of the same nodes with the weights of the float model; this one without.
 
     Returns:
         The graph, with an `Agreement` at every node and, by output, at its output node; and
@@ -50,7 +49,7 @@ def measure_agreement_analysis_pass(
     Raises:
         DataError: when there is no example.
     """
-    pair = _Pair(mg, reference)
+    pair = _Pair(mg)
     for inputs in parts_of(mg, [mg.example_inputs] if data is None else data):
         pair.run(inputs)
     if not pair.examples:
@@ -167,10 +166,10 @@ class _CountingRun(GraphRun):
 class _Pair:
     """Two runs of a graph in step, exact and rounded, and sums over their results."""
 
-    def __init__(self, mg: MaseGraph, reference: MaseGraph | None = None) -> None:
+    def __init__(self, mg: MaseGraph) -> None:
         training = mg.training
         mg.eval()
-        exact_mg = as_given(mg if reference is None else reference.eval())
+        exact_mg = as_given(mg)
         own = rounds_itself(mg)
         self._exact, self._rounded = GraphRun(exact_mg, only=own), _CountingRun(mg, own)
         mg.train(training)

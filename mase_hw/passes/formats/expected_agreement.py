@@ -15,6 +15,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import consumers
 from mase_hw.ops import Numeric, Operator, operators
 
@@ -46,14 +47,13 @@ class Loss:
     drop_db: tuple[float, float] | None = None
 
 
-def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
+def losses(mg: MaseGraph) -> list[Loss]:
     """Losses that the formats of a graph do not explain, by the node where they arise.
 
     Args:
         mg: a graph whose agreement with the float model was measured.
-        margin_db: what may be lost beyond the sum of all roundings.
     """
-    ways = _Ways(mg, margin_db)
+    ways = _Ways(mg)
     names: dict[Node, list[str]] = {}
     explained: dict[Node, float] = {}
     for name, output in zip(mg.output_names, mg.outputs, strict=True):
@@ -70,17 +70,16 @@ def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
 
 def expected(mg: MaseGraph) -> Mapping[Node, float]:
     """Decibels of a tensor's power that the formats on the way to it explain, by node."""
-    return _Ways(mg, MARGIN_DB).expected
+    return _Ways(mg).expected
 
 
-def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
+def harmful(mg: MaseGraph) -> list[Node]:
     """Return the nodes at which more is lost than formats explain, and seen behind them.
 
     Args:
         mg: a graph whose agreement with the float model was measured.
-        margin_db: what may be lost beyond the sum of all roundings.
     """
-    ways = _Ways(mg, margin_db)
+    ways = _Ways(mg)
     return [
         node
         for node in mg.nodes
@@ -117,7 +116,7 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
 
 def unseen(mg: MaseGraph) -> set[Node]:
     """Return the nodes whose loss no output shows, as that of a fill value before a softmax."""
-    ways = _Ways(mg, MARGIN_DB)
+    ways = _Ways(mg)
     seen = {item for node in mg.outputs for item in ways.lossy_before(node)}
     return {node for node in mg.nodes if ways.is_lossy(node) and node not in seen}
 
@@ -161,7 +160,7 @@ class _Ways:
             its own noise once.
     """
 
-    def __init__(self, mg: MaseGraph, margin_db: float) -> None:
+    def __init__(self, mg: MaseGraph) -> None:
         self.expected: dict[Node, float] = {}
         self._lossy: set[Node] = set()
         before: dict[Node, int] = {}
@@ -185,7 +184,7 @@ class _Ways:
 
             own = ratio(node)
             if own is not None:
-                lossy = own < self.expected[node] - margin_db
+                lossy = own < self.expected[node] - MARGIN_DB
             else:
                 # What is not real is as wrong as what it comes from.
                 lossy = any(map(self.is_lossy, producers(node)))
@@ -203,13 +202,9 @@ class _Ways:
 
     def lossy_before(self, node: Node) -> list[Node]:
         """Return the lossy nodes from which such alone lead to a node, itself among them."""
-        lossy: dict[Node, None] = {}
-        waiting = [node]
-        while waiting:
-            item = waiting.pop()
-            if item not in lossy and self.is_lossy(item):
-                lossy[item] = None
-                waiting += producers(item)
+        if not self.is_lossy(node):
+            return []
+        lossy = reached(node, lambda item: filter(self.is_lossy, producers(item)))
         return [item for item in lossy if ratio(item) is not None]
 
     def operands_db(self, node: Node) -> float:
