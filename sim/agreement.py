@@ -44,8 +44,10 @@ def rtl_agreement(
         simulated = values[stream.name][:count].reshape(result.shape)
         if not result.is_floating_point():
             simulated = simulated.to(result.dtype)
-        pair = result, simulated
-        for part in [pair] if runs_together(mg) else zip(*pair, strict=True):
+        parts = [(result, simulated)]
+        if not runs_together(mg):
+            parts = [*zip(result.unbind(), simulated.unbind(), strict=True)]
+        for part in parts:
             sums.add(*part)
         outputs[name] = sums.closeness()
     measured = summary.agreement or ModelAgreement(0, {})

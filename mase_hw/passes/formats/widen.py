@@ -100,9 +100,9 @@ class _Region:
 
     def around(self, node: Node) -> dict[Node, list[str]]:
         """Return the same of everything that is computed inside behind a node."""
-        starts = node.op == "call_function"
-        behind = reached(node, lambda item: filter(self._passes, item.users if starts else ()))
-        return self.before(behind)
+        if node.op != "call_function":
+            return {}
+        return self.before(reached(node, lambda item: filter(self._passes, item.users)))
 
     def _passes(self, node: Node) -> bool:
         return node in self._free or (node.op == "call_function" and keeps_format(node))
