@@ -17,12 +17,10 @@ from mase_hw.graph.fills import float_run
 from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.passes.formats.agreement import examples_in
+from mase_hw.passes.formats.agreement import examples_in, split_examples
 from mase_hw.precision.interval import Interval, of_share
-from mase_hw.precision.samples import Batches, take
+from mase_hw.precision.samples import Batches
 
-# Examples that are run at a time.
-CHUNK = 128
 # Examples form so many groups at most, of which so many draws are taken; of fewer, none.
 GROUPS, DRAWS, FEWEST = 256, 400, 8
 # Channels of an output whose figures are drawn, the worst ones.
@@ -145,16 +143,11 @@ def _interval(item: Closeness, moments: Tensor | None, examples: int) -> Interva
 
 
 def _chunks(mg: MaseGraph, batches: Batches) -> Iterator[list[Tensor]]:
-    """Yield inputs with the batch first, `CHUNK` examples at a time."""
+    """Yield inputs with the batch first, a few examples at a time."""
     for inputs in batches:
         inside = mg.batch_dims.inside(inputs)
-        count = examples_in(mg, inside)
-        if not mg.batched or mg.keeps_state or count <= CHUNK:
-            yield inside
-            continue
-        for start in range(0, count, CHUNK):
-            part = take(mg, inputs, slice(start, start + CHUNK))
-            yield mg.batch_dims.inside(part)
+        apart = mg.batched and not mg.keeps_state
+        yield from split_examples(inside, examples_in(mg, inside)) if apart else [inside]
 
 
 @torch.no_grad()

@@ -95,14 +95,17 @@ def parts_of(mg: MaseGraph, data: Iterable[object]) -> Iterator[list[Tensor]]:
             left -= count
         else:
             kept = min(count, left)
-            yield from _split(inputs, count, kept)
+            yield from split_examples(inputs, count, kept)
             left -= kept
         if left <= 0:
             return
 
 
-def _split(inputs: Sequence[Tensor], count: int, kept: int) -> Iterator[list[Tensor]]:
-    """Yield parts of a batch of `count` examples, as far as `kept` of them."""
+def split_examples(
+    inputs: Sequence[Tensor], count: int, kept: int | None = None
+) -> Iterator[list[Tensor]]:
+    """Yield parts of a batch of `count` examples, of the first `kept` of them or of all."""
+    kept = count if kept is None else kept
     for start in range(0, kept, CHUNK_EXAMPLES):
         part = slice(start, min(start + CHUNK_EXAMPLES, kept))
         yield [item[part] if item.dim() and len(item) == count else item for item in inputs]
