@@ -69,11 +69,13 @@ def warnings(mg: MaseGraph, *, configured: bool = True) -> list[Note]:
         lost += _low(mg, agreement, {name for loss in lost for name in loss.outputs})
     elif agreement.sqnr_db is not None and agreement.sqnr_db < KEPT_DB:
         notes.append(Note("formats", "", "the whole model", _default_formats(agreement, adviser)))
-        told = {name for name, item in agreement.outputs.items() if item.score < KEPT_DB}
+        worst = agreement.worst_of()
+        told = {name for name, item in agreement.outputs.items() if item is worst}
     for place, loss in enumerate(lost):
         text = _lost(agreement, loss, adviser if place < MOST_ADVISED else None)
-        notes += [Note(*place_of(loss.node), text)] if text else []
-        told |= {*loss.outputs}
+        if text:
+            notes.append(Note(*place_of(loss.node), text))
+            told.add(loss.outputs[0])
     nodes = dict(zip(mg.output_names, mg.outputs, strict=True))
     notes += [
         Note(*place_of(nodes[name]), f"output {name}: {item.fewer}")
