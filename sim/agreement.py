@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.fx import Node
 
 from mase_hw.emit.project import load_graph
 from mase_hw.graph.agreement import RTL, ModelAgreement, Sums
@@ -23,7 +23,7 @@ from mase_hw.passes.formats.merge_thresholds import is_merged
 def rtl_agreement(
     folder: Path, inputs: Sequence[Tensor], values: Mapping[str, Tensor]
 ) -> ModelAgreement | None:
-    """Return how far the outputs of a simulation are from the float model.
+    """Agreement of the outputs of a simulation with the float model.
 
     Args:
         folder: the project.
@@ -36,28 +36,38 @@ def rtl_agreement(
     mg, summary = load_graph(folder)
     if is_merged(mg):
         return None
-    count = min(len(inputs[0]), MAX_EXAMPLES)
-    known = judgements(mg)
-    sums = [Sums(known[name]) for name in mg.output_names]
-    start = 0
-    for results in _float_results(mg, [item[:count] for item in inputs]):
-        size = min(CHUNK_EXAMPLES, count - start) if runs_together(mg) else 1
-        for total, exact, stream in zip(sums, results, summary.outputs, strict=True):
-            found = values[stream.name][start : start + size].reshape(exact.shape)
-            real = exact.is_floating_point()
-            total.add(exact.double() if real else exact, found if real else found.to(exact.dtype))
-        start += size
-    outputs = dict(zip(mg.output_names, (total.closeness() for total in sums), strict=True))
+    count, judged = min(len(inputs[0]), MAX_EXAMPLES), judgements(mg)
+    exact = float_values(mg, [item[:count] for item in inputs], mg.outputs)
+    outputs = {}
+    for name, node, stream in zip(mg.output_names, mg.outputs, summary.outputs, strict=True):
+        sums, result = Sums(judged[name]), exact[node.name]
+        simulated = values[stream.name][:count].reshape(result.shape)
+        if not result.is_floating_point():
+            simulated = simulated.to(result.dtype)
+        parts = [(result, simulated)]
+        if not runs_together(mg):
+            parts = [*zip(result.unbind(), simulated.unbind(), strict=True)]
+        for part in parts:
+            sums.add(*part)
+        outputs[name] = sums.closeness()
     measured = summary.agreement or ModelAgreement(0, {})
     return replace(measured, examples=count, outputs=outputs, source=RTL)
 
 
-def _float_results(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:
-    """Yield the outputs of the float model for parts of the inputs, in order."""
-    run = float_run(mg)
+def float_values(
+    mg: MaseGraph, inputs: Sequence[Tensor], nodes: Iterable[Node]
+) -> dict[str, Tensor]:
+    """Results of the float model at some nodes, `[inferences, ...]`, reals as float64."""
+    run, names = float_run(mg), {node.name for node in nodes}
+    parts = dict[str, list[Tensor]]()
     with torch.no_grad():
-        for given in graph_inputs(mg, inputs):
-            yield [item for item in tree_leaves(run(given)) if isinstance(item, Tensor)]
+        for part in graph_inputs(mg, inputs):
+            for name, value in run.values(part).items():
+                if name in names and isinstance(value, Tensor):
+                    wide = value.double() if value.is_floating_point() else value
+                    parts.setdefault(name, []).append(wide)
+    join = torch.cat if runs_together(mg) else torch.stack
+    return {name: join(items) for name, items in parts.items()}
 
 
 def graph_inputs(mg: MaseGraph, inputs: Sequence[Tensor]) -> Iterator[list[Tensor]]:

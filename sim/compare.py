@@ -26,7 +26,7 @@ from mase_hw.graph.metadata import location
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.passes.formats.expected_agreement import unseen
 from mase_hw.passes.formats.merge_thresholds import is_merged
-from mase_hw.sim.agreement import graph_inputs, runs_together
+from mase_hw.sim.agreement import float_values, graph_inputs
 from mase_hw.sim.checker import Mismatch, StreamCheck, check_stream
 from mase_hw.sim.engine import RunRequest, RunResult
 from mase_hw.sim.inputs import encode_values, read_inputs
@@ -125,9 +125,9 @@ class Comparison:
         None where nothing is lost.
         """
         seen = [layer for layer in self.layers.values() if layer.is_seen]
-        known = [layer for layer in seen if layer.tensor_db is not None]
-        found = min(known, key=lambda layer: layer.tensor_db or 0.0, default=None)
-        return found if found is not None and found.tensor_db != math.inf else None
+        real = [layer for layer in seen if layer.tensor_db is not None]
+        worst = min(real, key=lambda layer: layer.tensor_db or 0.0, default=None)
+        return worst if worst is not None and worst.tensor_db != math.inf else None
 
     def table(self) -> Table:
         """Return a table with a row per layer, for rich."""
@@ -160,7 +160,7 @@ class Comparison:
                 arrays[f"{name}.float"] = layer.exact.numpy()
             arrays[f"{name}.quantized"] = layer.quantized.numpy()
             arrays[f"{name}.rtl"] = layer.hardware.numpy()
-        with result_file(Path(path)) as made, made.open("wb") as file:
+        with result_file(Path(path)) as target, target.open("wb") as file:
             np.savez(file, **arrays)
 
     def figure(self, path: str | Path) -> list[Path]:
@@ -168,19 +168,19 @@ class Comparison:
         from mase_hw._drawing import save_figure
 
         rows = [(layer.node, layer.tensor_db) for layer in self.layers.values()]
-        known = [(name, ratio) for name, ratio in rows if ratio is not None]
+        real = [(name, ratio) for name, ratio in rows if ratio is not None]
 
         def draw(axes: Axes) -> None:
-            finite = [ratio for _, ratio in known if math.isfinite(ratio)]
+            finite = [ratio for _, ratio in real if math.isfinite(ratio)]
             most = max(finite, default=0.0)
             axes.barh(
-                [f"{place}  {name}" for place, (name, _) in enumerate(known)],
-                [min(ratio, most) for _, ratio in known],
+                [f"{place}  {name}" for place, (name, _) in enumerate(real)],
+                [min(ratio, most) for _, ratio in real],
             )
             axes.invert_yaxis()
             axes.set_xlabel("whole tensor's signal over error against the float model, dB")
 
-        return save_figure(Path(path), draw, height=1.2 + 0.25 * len(known))
+        return save_figure(Path(path), draw, height=1.2 + 0.25 * len(real))
 
 
 def compare(
@@ -218,17 +218,18 @@ def compare(
     expected = reference_codes(IntegerReference(mg), codes, reported)
     request = make_request(folder, summary, codes, expected, seed, stall, streams)
     result = run_native(request)
-    exact, hidden = _exact(mg, values), unseen(mg)
+    exact = {} if is_merged(mg) else float_values(mg, values, mg.nodes)
+    hidden = unseen(mg)
     layers: dict[str, LayerValues] = {}
     for stream in reported:
         if stream.name not in expected:
             continue
-        known = layers.get(stream.node)
-        if known is not None and known.mismatches:
+        earlier = layers.get(stream.node)
+        if earlier is not None and earlier.mismatches:
             continue
         wanted = expected[stream.name]
         check = check_stream(stream, wanted, result.streams[stream.name], seed=seed)
-        if known is None or check.mismatches:
+        if earlier is None or check.mismatches:
             layers[stream.node] = _layer(mg, stream, wanted, check, exact, hidden)
     error = None if model is None or is_merged(mg) else _model_error(mg, model, values)
     return Comparison(layers, len(values[0]), error, request, result)
@@ -242,33 +243,12 @@ def chosen_inputs(
     Raises:
         SimulationError: for wrong inputs, and for more samples than there are.
     """
-    given = list(mg.example_inputs) if inputs is None else inputs
-    values = read_inputs(summary.inputs, given)
+    chosen = list(mg.example_inputs) if inputs is None else inputs
+    values = read_inputs(summary.inputs, chosen)
     count = samples if samples is not None else (DEFAULT_SAMPLES if inputs is None else None)
     if samples is not None and not 1 <= samples <= len(values[0]):
         raise SimulationError(f"samples is {samples}; allowed: 1 to {len(values[0])}, the inputs")
     return [item[:count] for item in values]
-
-
-def _exact(mg: MaseGraph, inputs: Sequence[Tensor]) -> dict[str, Tensor]:
-    """Results of the float model at each node, `[inferences, ...]`, reals as float64.
-
-    Nothing where the project holds no float model: thresholds took its place.
-    """
-    if is_merged(mg):
-        return {}
-    run, found = float_run(mg), dict[str, list[Tensor]]()
-    with torch.no_grad():
-        for given in graph_inputs(mg, inputs):
-            for name, value in run.values(given).items():
-                if isinstance(value, Tensor):
-                    found.setdefault(name, []).append(_wide(value))
-    join = torch.cat if runs_together(mg) else torch.stack
-    return {name: join(items) for name, items in found.items()}
-
-
-def _wide(value: Tensor) -> Tensor:
-    return value.double() if value.is_floating_point() else value
 
 
 def _layer(
@@ -281,15 +261,16 @@ def _layer(
 ) -> LayerValues:
     number = stream.spec.quantized
     quantized = number.decode(expected.reshape(check.codes.shape)).double()
-    known = exact.get(stream.node)
-    if known is not None:
-        known = known.reshape(quantized.shape) if known.numel() == quantized.numel() else None
+    floats = exact.get(stream.node)
+    if floats is not None:
+        same = floats.numel() == quantized.numel()
+        floats = floats.reshape(quantized.shape) if same else None
     return LayerValues(
         stream.node,
         stream.name,
         location(mg.node(stream.node)),
         str(stream.spec.format),
-        known,
+        floats,
         quantized,
         number.decode(check.codes).double(),
         mg.node(stream.node) not in hidden,
@@ -309,16 +290,16 @@ def _model_error(mg: MaseGraph, model: nn.Module, inputs: Sequence[Tensor]) -> f
     model.eval()
     try:
         with torch.no_grad():
-            for given in graph_inputs(mg, inputs):
-                wanted = _tensors(model(*dims.outside(given)))
-                found = _tensors(dims.returned(run(given)))
-                shapes = [[tuple(item.shape) for item in items] for items in (wanted, found)]
+            for part in graph_inputs(mg, inputs):
+                wanted = _tensors(model(*dims.outside(part)))
+                captured = _tensors(dims.returned(run(part)))
+                shapes = [[tuple(item.shape) for item in items] for items in (wanted, captured)]
                 if shapes[0] != shapes[1]:
                     raise SimulationError(
                         f"the model returns {shapes[0]}, and the captured one {shapes[1]}: it is "
                         "another model"
                     )
-                pairs = [*zip(wanted, found, strict=True)]
+                pairs = [*zip(wanted, captured, strict=True)]
                 errors += [_largest_error(own, other) for own, other in pairs]
                 scales += [
                     float(own.double().nan_to_num(0.0, 0.0, 0.0).abs().max()) for own in wanted
@@ -330,10 +311,10 @@ def _model_error(mg: MaseGraph, model: nn.Module, inputs: Sequence[Tensor]) -> f
     return max(errors) / max(scales)
 
 
-def _largest_error(wanted: Tensor, found: Tensor) -> float:
+def _largest_error(wanted: Tensor, captured: Tensor) -> float:
     """Return the largest error; infinite where one of both is no number."""
-    same = (wanted == found) | (wanted.isnan() & found.isnan())
-    errors = (wanted.double() - found.double()).abs().masked_fill(same, 0.0)
+    same = (wanted == captured) | (wanted.isnan() & captured.isnan())
+    errors = (wanted.double() - captured.double()).abs().masked_fill(same, 0.0)
     return float(errors.nan_to_num(math.inf, math.inf).max())
 
 

@@ -198,3 +198,18 @@ def test_a_pool_of_one_sample_is_told_about_the_batch(kind, dimensions, config):
 def test_attention_without_a_batch_is_told_about_it():
     model = Apply(lambda x: nn.functional.scaled_dot_product_attention(x, x, x))
     assert "not of 2 dimensions" in reasons(model, torch.randn(4, 6))[-1]
+
+
+@pytest.mark.parametrize("names", [("binary", "none"), ("none", "binary"), ("ternary", "binary")])
+def test_problems_of_casts_name_nodes_of_the_model(names):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)).eval()
+    captured = mase_hw.trace(model, torch.randn(16, 8))
+    outer, inner = ({"config": {"name": name}} for name in names)
+    config = {"by": "name", "linear_0": outer, "tanh_1": inner, "linear_2": outer}
+    graph = mase_hw.quantize(captured, config)
+    casts = [node.name for node in graph.nodes if node.name.endswith("_cast")]
+    assert casts
+    problems = preflight(graph)
+    assert problems
+    assert {item.node for item in problems} <= {node.name for node in captured.nodes}

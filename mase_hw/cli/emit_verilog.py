@@ -80,7 +80,7 @@ def emit_verilog(
     if formats is not None:
         from mase_hw.cli.fit import automatic
 
-        fitted = automatic(subject, display, formats, tables.quantize, lanes, gate.min_sqnr)
+        fitted = automatic(subject, display, formats, tables.quantize, lanes, **vars(gate))
         mg, lanes = fitted.graph, fitted.parallelism
     with display.stages(subject.mg.name):
         project = emit(

@@ -114,19 +114,27 @@ def automatic(
     config: object,
     parallelism: object,
     min_sqnr: float | None,
+    agreement: str,
 ) -> Fitted:
     """Return the formats that keep a model, for `--formats auto`.
 
     Raises:
-        ConfigError: for another word, or formats that a file gives.
+        ConfigError: for another word, formats that a file gives, or another agreement than that of
+            the worst channel.
     """
     from mase_hw.errors import ConfigError
+    from mase_hw.graph.agreement import CHANNEL, check_agreement
 
     if word != "auto":
         raise ConfigError(f"--formats is {word!r}; allowed: auto")
     if config is not None:
         raise ConfigError(
             "--formats auto finds number formats, and --config gives them, too; give one of them"
+        )
+    if check_agreement(agreement) != CHANNEL:
+        raise ConfigError(
+            f"--formats auto finds formats by the worst channel, not by --agreement {agreement}; "
+            "leave that out, or give formats with --config"
         )
     wanted = DEFAULT_SQNR if min_sqnr is None else min_sqnr
     fitted = find(subject, display, min_sqnr=wanted, parallelism=parallelism)

@@ -140,7 +140,7 @@ def quantize(
         )
     stage("number formats")
     config = {} if config is None else config
-    trial = Trial(*with_ranges(mg, config, data, reuse=reuse), config)
+    trial = Trial(*with_ranges(mg, config, data, reuse=reuse), config, mg)
     mg = trial.run(config)
     _TRIALS[mg] = trial
     return mg
@@ -154,11 +154,13 @@ class Trial:
         graph: the canonical graph with ranges.
         batches: the first examples that the ranges are of.
         config: the configuration that it was quantised in.
+        captured: the graph with the operators of the model.
     """
 
     graph: MaseGraph
     batches: Sequence[object]
     config: Mapping[str, object]
+    captured: MaseGraph
 
     def run(self, config: Mapping[str, object]) -> MaseGraph:
         """Return the graph in a configuration, measured."""

@@ -15,6 +15,7 @@ from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Configured,
@@ -26,6 +27,7 @@ from mase_hw.ops import (
     unformatted,
 )
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
+from mase_hw.passes.formats.expected_agreement import source_of
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 from mase_hw.passes.formats.lost_roundings import lost_roundings
 
@@ -36,43 +38,42 @@ _ONLY_A_LOSS = (
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One reason why a node has no hardware.
+class _Remark:
+    """Something about a node.
 
     Attributes:
         node: name in the graph.
         module_path: torch module.
         source: the user's source line; the torch module where that is not known.
-        reason: what is wrong, and the fix.
     """
 
     node: str
     module_path: str
     source: str
-    reason: str
 
     def __str__(self) -> str:
-        return f"{self.node} ({self.source}): {self.reason}"
+        *_, text = vars(self).values()
+        return f"{self.node} ({self.source}): {text}"
 
 
 @dataclass(frozen=True)
-class Note:
-    """Something worth knowing of a node.
+class Problem(_Remark):
+    """One reason why a node has no hardware, and the fix."""
 
-    Attributes:
-        node: name in the graph.
-        module_path: torch module.
-        source: the user's source line; the torch module where that is not known.
-        text: what it is.
-    """
+    reason: str
 
-    node: str
-    module_path: str
-    source: str
+
+@dataclass(frozen=True)
+class Note(_Remark):
+    """Something worth knowing of a node."""
+
     text: str
 
-    def __str__(self) -> str:
-        return f"{self.node} ({self.source}): {self.text}"
+
+def place_of(node: Node) -> tuple[str, str, str]:
+    """Return the name, torch module and source line of a node of the model, also for its casts."""
+    node = source_of(node)
+    return node.name, metadata(node).module_path, location(node)
 
 
 def preflight(mg: MaseGraph) -> list[Problem]:
@@ -81,40 +82,41 @@ def preflight(mg: MaseGraph) -> list[Problem]:
     Only causes are listed: a node that lacks its number format because the one before it is refused
     is not.
     """
-    lost = [
-        Problem(item.node.name, metadata(item.node).module_path, location(item.node), str(item))
-        for item in lost_roundings(mg)
-    ]
+    lost = [Problem(*place_of(item.node), str(item)) for item in lost_roundings(mg)]
     mg, _ = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
     losses = loss_nodes(mg)
-    found = [
-        Problem(node.name, metadata(node).module_path, location(node), _ONLY_A_LOSS)
+    problems = [
+        Problem(*place_of(node), _ONLY_A_LOSS)
         for node in dict.fromkeys(mg.outputs)
         if node in losses
     ]
     for node in mg.nodes:
-        found += [
-            Problem(node.name, metadata(node).module_path, location(node), reason)
+        problems += [
+            Problem(*place_of(node), reason)
             for reason in (_reasons(mg, node) if node not in losses else ())
         ]
-    return found or lost
+    return problems or lost
 
 
 def notes(mg: MaseGraph) -> list[Note]:
     """Notes on a quantised graph that has hardware."""
-    found = batch_notes(mg)
+    remarks = batch_notes(mg)
     if mg.lengths.results is not None:
         text = (
             f"hardware takes sequences of {mg.lengths.size}, as captured: pad shorter ones, as "
             "the graph does in software, and mask what is padded"
         )
-        found.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
+        remarks.append(Note(next(iter(mg.lengths.fills)), "", "the example inputs", text))
     mg, info = drop_losses_transform_pass(mg, {})
     mg, _ = bridge_formats_transform_pass(mg, {})
-    calls = [(node, mg.call(node)) for node in mg.nodes if _operator_of(node) is not None]
-    found += [
-        Note(node.name, metadata(node).module_path, location(node), text)
+    calls = [
+        (node, mg.call(node))
+        for node in mg.nodes
+        if node.op == "call_function" and operator_for(node.target)
+    ]
+    remarks += [
+        Note(*place_of(node), text)
         for node, call in calls
         for text in Configured.of(call.operator).notes(call)
     ]
@@ -124,7 +126,7 @@ def notes(mg: MaseGraph) -> list[Note]:
         for name, leaf in mg.returned()
         if isinstance(leaf, Node) and leaf.op == "get_attr"
     ]
-    return found + [
+    return remarks + [
         Note("output", "", "the model's code", f"result {name} {why}: it has no port")
         for name, why in without
     ]
@@ -132,14 +134,7 @@ def notes(mg: MaseGraph) -> list[Note]:
 
 def batch_notes(mg: MaseGraph) -> list[Note]:
     """Notes on batches of example inputs that become part of one inference."""
-    return [
-        Note(node.name, metadata(node).module_path, location(node), text)
-        for node, text in fixed_batch(mg)
-    ]
-
-
-def _operator_of(node: Node) -> Operator | None:
-    return operator_for(node.target) if node.op == "call_function" else None
+    return [Note(*place_of(node), text) for node, text in fixed_batch(mg)]
 
 
 def check(mg: MaseGraph) -> None:
@@ -170,10 +165,10 @@ def _reasons(mg: MaseGraph, node: Node) -> list[str]:
     except UnsupportedError as error:
         return [str(error)]
     followed = unformatted(call) if _follows(mg, node) else []
-    found = [reason for reason in call.operator.problems(call) if reason not in followed]
-    if found and (why := not_carried(call)):
-        found[0] += f"; {why}"
-    return found
+    reasons = [reason for reason in call.operator.problems(call) if reason not in followed]
+    if reasons and (why := not_carried(call)):
+        reasons[0] += f"; {why}"
+    return reasons
 
 
 def _input_reasons(mg: MaseGraph, node: Node) -> list[str]:
@@ -195,20 +190,20 @@ def _output_reasons(mg: MaseGraph) -> list[str]:
 
     So is a constant beside what is computed, such as the size of a cache.
     """
-    found = []
+    reasons = []
     for name, leaf in mg.returned():
         if isinstance(leaf, Node) and leaf.op == "get_attr":
             if all(item.op == "get_attr" for item in mg.outputs):
-                found.append(
+                reasons.append(
                     f"result {name} is a constant ({leaf.target}): return what depends on an input"
                 )
         elif leaf is not None and not isinstance(leaf, Node):
-            found.append(
+            reasons.append(
                 f"result {name} is the {type(leaf).__name__} {leaf!r}: return tensors only"
             )
-    if not found and not mg.outputs:
-        found.append("the model returns no tensor; return what it computes")
-    return found
+    if not reasons and not mg.outputs:
+        reasons.append("the model returns no tensor; return what it computes")
+    return reasons
 
 
 def _format(node: Node) -> Format | None:
@@ -218,24 +213,24 @@ def _format(node: Node) -> Format | None:
 
 def _operator(node: Node) -> Operator | None:
     """Return the operator that covers a node."""
-    known = common(node).operator
-    return operators()[known] if known is not None else None
+    name = common(node).operator
+    return operators()[name] if name is not None else None
 
 
 def _takes_formats(node: Node) -> bool:
     """True if a node has the format of its operand where none is configured."""
-    found = _operator(node)
-    return found is not None and (Numeric.of(found).keeps_format or not found.casts)
+    kind = _operator(node)
+    return kind is not None and (Numeric.of(kind).keeps_format or not kind.casts)
 
 
 def _follows(mg: MaseGraph, node: Node) -> bool:
     """True if a node is without format because another one is, which says so itself."""
-    found = _operator(node)
-    if found is None or not _takes_formats(node):
+    kind = _operator(node)
+    if kind is None or not _takes_formats(node):
         return False
     if any(_is_refused_above(producer) for producer in _unformatted_producers(node)):
         return True
-    return not found.casts or _is_refused_below(mg, node)
+    return not kind.casts or _is_refused_below(mg, node)
 
 
 def _unformatted_producers(node: Node) -> list[Node]:
@@ -244,33 +239,20 @@ def _unformatted_producers(node: Node) -> list[Node]:
 
 def _is_refused_above(node: Node) -> bool:
     """True if a node has no format because of a node above it, or itself, that says so."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        item = waiting.pop()
-        if item.op == "placeholder":
-            continue
-        if not _takes_formats(item):
-            return True
-        above = [producer for producer in _unformatted_producers(item) if producer not in seen]
-        seen.update(above)
-        waiting += above
-    return False
+    above = reached(node, _unformatted_producers)
+    return any(item.op != "placeholder" and not _takes_formats(item) for item in above)
 
 
 def _is_refused_below(mg: MaseGraph, node: Node) -> bool:
     """True if the nodes that could ask for a node's format say that they have none."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        users = [user for user in waiting.pop().users if user not in seen]
-        for user in users:
-            seen.add(user)
-            if user.op == "call_function":
-                found = _operator(user)
-                asks = found is not None and found.casts and _takes_formats(user)
-                if asks or _reasons(mg, user):
-                    return True
-                waiting.append(user)
-    return False
+
+    def is_refused(user: Node) -> bool:
+        kind = _operator(user)
+        asks = kind is not None and kind.casts and _takes_formats(user)
+        return asks or bool(_reasons(mg, user))
+
+    below = reached(node, lambda item: [user for user in item.users if user.op == "call_function"])
+    return any(user is not node and is_refused(user) for user in below)
 
 
 def _way_out(node: Node) -> str:
@@ -288,11 +270,6 @@ def _way_out(node: Node) -> str:
 
 def _reaches(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> bool:
     """True if an operator that computes lies on a way from a node."""
-    seen, waiting = {node}, [node]
-    while waiting:
-        for item in neighbours(waiting.pop()):
-            if item not in seen:
-                seen.add(item)
-                waiting.append(item)
-    found = [_operator(item) for item in seen if item.op == "call_function"]
-    return any(item is not None and item.casts for item in found)
+    near = reached(node, neighbours)
+    kinds = (_operator(item) for item in near if item.op == "call_function")
+    return any(item is not None and item.casts for item in kinds)

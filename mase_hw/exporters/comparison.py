@@ -100,8 +100,8 @@ def compare(
         for node, value in zip(reference.inputs, tensors, strict=True)
     ]
     names = [node.name for node in mg.nodes if node.name in theirs]
-    found = reference(codes, names)
-    layers = tuple(_layers(mg, found, theirs))
+    ours = reference(codes, names)
+    layers = tuple(_layers(mg, ours, theirs))
     if not layers:
         raise DataError("no layer of the graph is a tensor of the model: trace the graph from it")
     return Comparison(layers)
@@ -109,15 +109,15 @@ def compare(
 
 def _read(mg: MaseGraph, inputs: object) -> list[Tensor]:
     """Return inputs as tensors of the shapes that a graph takes."""
-    given = [inputs] if isinstance(inputs, Tensor | np.ndarray) else inputs
+    arrays = [inputs] if isinstance(inputs, Tensor | np.ndarray) else inputs
     names = [node.name for node in mg.inputs]
     allowed = f"allowed: one array of numbers for each of {', '.join(names)}"
-    if not isinstance(given, list | tuple):
-        raise DataError(f"inputs are {type(given).__name__}; {allowed}")
-    if len(given) != len(names):
-        raise DataError(f"{len(given)} inputs are given; {allowed}")
+    if not isinstance(arrays, list | tuple):
+        raise DataError(f"inputs are {type(arrays).__name__}; {allowed}")
+    if len(arrays) != len(names):
+        raise DataError(f"{len(arrays)} inputs are given; {allowed}")
     tensors = []
-    for node, item in zip(mg.inputs, given, strict=True):
+    for node, item in zip(mg.inputs, arrays, strict=True):
         try:
             value = item if isinstance(item, Tensor) else torch.from_numpy(np.asarray(item))
         except TypeError as error:
@@ -205,12 +205,12 @@ def _run(session: Any, wanted: Mapping[str, str], inputs: Sequence[Tensor]) -> d
     entries = [(item.name, item.shape) for item in session.get_inputs()]
     size = entries[0][1][0] if isinstance(entries[0][1][0], int) else len(inputs[0])
     for start in range(0, len(inputs[0]), size):
-        given = {
+        feeds = {
             name: value[start : start + size].numpy()
             for (name, _), value in zip(entries, inputs, strict=True)
         }
-        found = session.run(list(rows), given)
-        for name, value in zip(rows, found, strict=True):
+        results = session.run(list(rows), feeds)
+        for name, value in zip(rows, results, strict=True):
             rows[name].append(value)
     return {node: torch.from_numpy(np.concatenate(rows[name])) for node, name in wanted.items()}
 

@@ -33,7 +33,7 @@ RARE, RARE_SHARE = 3.0, 0.2
 _UNVARYING = 2.0**-20
 # Values whose fourth powers binary32 holds.
 _SMALL, _LARGE = 1e-8, 1e9
-# Stands for a ratio of which only the sign is known, in files.
+# Stands for infinity in files.
 _BOUND_DB = 999.0
 
 
@@ -86,6 +86,11 @@ class Closeness:
     def decibels(self, kind: str = CHANNEL) -> float | None:
         """Return the figure of a kind, `channel` or `tensor`; None for what is not real."""
         return self.sqnr_db if kind == CHANNEL else self.tensor_db
+
+    @property
+    def score(self) -> float:
+        """The worst channel's decibels, or the percentage of elements that are equal."""
+        return 100.0 * (self.equal or 0.0) if self.sqnr_db is None else self.sqnr_db
 
     def __str__(self) -> str:
         """Return `41.3 dB at channel 2 (whole tensor 45.0 dB)`, or `99.0 % equal`."""
@@ -158,16 +163,23 @@ class Sums:
 
     Args:
         judgement: how it is judged; None for the whole tensor's figure alone.
+        groups: by how many groups of examples channels are summed.
     """
 
-    def __init__(self, judgement: Judgement | None = None) -> None:
-        self._judgement = judgement
+    def __init__(self, judgement: Judgement | None = None, groups: int = 1) -> None:
+        self._judgement, self._groups = judgement, groups
         self._signal, self._noise = 0.0, 0.0
         self._equal, self._elements = 0, 0
         self._channels: _Channels | None = None
 
-    def add(self, exact: Tensor, rounded: Tensor) -> None:
-        """Add results of one run."""
+    def add(self, exact: Tensor, rounded: Tensor, groups: Tensor | None = None) -> None:
+        """Add results of one run.
+
+        Args:
+            exact: the float model's.
+            rounded: the quantised one's, of the same shape.
+            groups: int64 `[examples]`, the group of each; all are in the first without.
+        """
         if not exact.is_floating_point():
             self._equal += int((exact == rounded).sum())
             self._elements += exact.numel()
@@ -181,119 +193,115 @@ class Sums:
             self._noise += noise
         if self._judgement is not None and exact.numel() and not exact.is_complex():
             axis = self._judgement.axis if exact.is_floating_point() else None
-            rows = [_by_channel(item, axis) for item in (exact, rounded)]
-            self._channels = self._channels or _Channels(rows[0])
-            self._channels.add(*rows)
+            places = torch.zeros(1, dtype=torch.int64) if groups is None else groups
+            rows = [_by_channel(item, axis, len(places)) for item in (exact, rounded)]
+            self._channels = self._channels or _Channels(rows[0], self._groups)
+            self._channels.add(*rows, places)
 
     @property
     def tensor_db(self) -> float:
         """Signal over noise, decibels; all is lost where a finite number becomes none."""
         signal, noise = (torch.tensor([item]).double() for item in (self._signal, self._noise))
-        return float(_ratios(signal, noise))
+        return float(ratios(signal, noise))
+
+    @property
+    def moments(self) -> Tensor | None:
+        """Finite elements, squares of errors, and the first powers of exact values about a shift.
+
+        float64 `[6, groups, channels]`; None where nothing was added.
+        """
+        return None if self._channels is None else self._channels.moments
 
     def closeness(self) -> Closeness:
         """Return the figures of what was added."""
-        fewer = "" if self._channels is None else self._channels.fewer(self._one_scale)
+        one_scale = self._judgement is not None and self._judgement.one_scale
+        fewer = "" if self._channels is None else self._channels.fewer(one_scale)
         if self._elements:
             return Closeness(equal=self._equal / self._elements, fewer=fewer)
         if self._channels is None:
             return Closeness(tensor_db=self.tensor_db)
-        ratio, channel = self._channels.judge(self._one_scale)
+        ratio, channel = self._channels.judge(one_scale)
         return Closeness(ratio, self.tensor_db, None, channel, fewer)
-
-    @property
-    def _one_scale(self) -> bool:
-        return self._judgement is not None and self._judgement.one_scale
 
 
 class _Channels:
-    """Running sums of channels.
+    """Running sums of channels by group of examples.
 
     Attributes:
-        count: finite elements of each channel.
-        powers: sums of the first four powers of exact values about `shift`, `[4, channels]`.
-        noise: squares of errors.
+        moments: see `Sums`.
         exact: few values that the float model takes, and
         rounded: those of the quantised one.
     """
 
-    def __init__(self, rows: Tensor) -> None:
+    def __init__(self, rows: Tensor, groups: int) -> None:
         finite = rows.double().nan_to_num(0.0, 0.0, 0.0)
-        self._shift = finite.mean(0).to(rows.dtype if rows.is_floating_point() else torch.float32)
-        channels = rows.shape[1]
-        self.count = torch.zeros(channels, dtype=torch.float64)
-        self.noise = torch.zeros(channels, dtype=torch.float64)
-        self.powers = torch.zeros(4, channels, dtype=torch.float64)
+        dtype = rows.dtype if rows.is_floating_point() else torch.float32
+        self._shift = finite.mean((0, 1)).to(dtype)
+        self.moments = torch.zeros(6, groups, rows.shape[-1], dtype=torch.float64)
         self.exact: _Values | None = None
         self.rounded: _Values | None = None
 
-    def add(self, exact: Tensor, rounded: Tensor) -> None:
-        """Add rows, `[elements, channels]`."""
+    def add(self, exact: Tensor, rounded: Tensor, groups: Tensor) -> None:
+        """Add rows, `[examples, elements, channels]`."""
         finite = exact.isfinite()
         if not bool(finite.all()):
             # As the mean, so that it counts for nothing.
             exact = torch.where(finite, exact, self._shift)
             rounded = torch.where(finite, rounded, self._shift)
-        self.count += finite.sum(0)
         if not _SMALL < float(exact.abs().amax()) < _LARGE:
             exact = exact.double()
-        self.noise += (exact - rounded).square().sum(0, dtype=torch.float64)
         around = exact - self._shift
-        square = around.square()
-        for power, item in zip(
-            self.powers, (around, square, square * around, square.square()), strict=True
-        ):
-            power += item.sum(0, dtype=torch.float64)
-        self.exact = _Values.of(exact).joined(self.exact)
-        self.rounded = _Values.of(rounded).joined(self.rounded)
+        square, error = around.square(), (exact - rounded).square()
+        terms = finite, error, around, square, square * around, square.square()
+        for total, term in zip(self.moments, terms, strict=True):
+            total.index_add_(0, groups, term.sum(1, dtype=torch.float64))
+        self.exact = _Values.of(exact.flatten(0, 1)).joined(self.exact)
+        self.rounded = _Values.of(rounded.flatten(0, 1)).joined(self.rounded)
 
     def judge(self, one_scale: bool) -> tuple[float, int | None]:
         """Return the worst figure, and its channel where it is judged by itself."""
-        count, varying = self.count.clamp(min=1.0), self._varying()
-        raw = varying + count * (self._shift.double() + self.powers[0] / count).square()
-        varies = self._varies(varying)
+        count, noise, first, *_ = self.moments.sum(1)
+        varying, varies = self._varying()
+        raw = varying + count * (self._shift.double() + first / count.clamp(min=1.0)).square()
         if one_scale:
             signal = varying if bool(varies.any()) else raw
-            return float(_ratios(signal.sum(), self.noise.sum())), None
-        others = (varying / count)[varies] if bool(varies.any()) else raw / count
+            return float(ratios(signal.sum(), noise.sum())), None
+        powers = (varying if bool(varies.any()) else raw) / count.clamp(min=1.0)
+        others = powers[varies] if bool(varies.any()) else powers
         signal = torch.where(varies, varying, raw.maximum(count * others.mean()))
-        alone = (self.count >= FEW) & ~(varies & self._rare(varying))
-        ratios = torch.where(alone, _ratios(signal, self.noise), math.inf)
+        alone = (count >= FEW) & ~(varies & self._rare(varying))
+        figures = torch.where(alone, ratios(signal, noise), math.inf)
         together = math.inf
         if not bool(alone.all()):
-            power = torch.where(varies, varying, raw).sum()
-            together = float(_ratios(power, self.noise.sum()))
-        worst = int(ratios.argmin())
-        if len(ratios) == 1 or together <= ratios[worst]:
-            return min(together, float(ratios[worst])), None
-        return float(ratios[worst]), worst
+            together = float(ratios(torch.where(varies, varying, raw).sum(), noise.sum()))
+        worst = int(figures.argmin())
+        if len(figures) == 1 or together <= figures[worst]:
+            return min(together, float(figures[worst])), None
+        return float(figures[worst]), worst
 
-    def _varying(self) -> Tensor:
-        first, second = self.powers[:2]
-        varying: Tensor = second - first.square() / self.count.clamp(min=1.0)
-        return varying.clamp(min=0.0)
-
-    def _varies(self, varying: Tensor) -> Tensor:
+    def _varying(self) -> tuple[Tensor, Tensor]:
+        """Return the power of what varies by channel, and whether that is more than rounding."""
         assert self.exact is not None
+        count, _, first, second, *_ = self.moments.sum(1)
+        varying = (second - first.square() / count.clamp(min=1.0)).clamp(min=0.0)
         least = (_UNVARYING * self.exact.largest.double()).square()
-        varies: Tensor = (varying > 0.0) & (varying > self.count * least)
-        return varies
+        return varying, (varying > 0.0) & (varying > count * least)
 
     def _rare(self, varying: Tensor) -> Tensor:
         """Channels whose effective elements, `(sum d^2)^2 / sum d^4`, are very few of many."""
-        first, second, third, fourth = self.powers
-        mean = first / self.count.clamp(min=1.0)
+        count, _, first, second, third, fourth = self.moments.sum(1)
+        mean = first / count.clamp(min=1.0)
         central = fourth - 4 * mean * third + 6 * mean.square() * second - 3 * first * mean**3
         effective = varying.square() / central.clamp(min=1e-300)
-        rare: Tensor = effective < (RARE_SHARE * self.count).clamp(max=RARE)
+        rare: Tensor = effective < (RARE_SHARE * count).clamp(max=RARE)
         return rare
 
     def fewer(self, one_scale: bool) -> str:
         """Text of the channels with one value or two where the float model has more."""
         assert self.exact is not None
         assert self.rounded is not None
-        exact, rounded, count = self.exact, self.rounded, self.count
-        varies = self._varies(self._varying())
+        exact, rounded, count = self.exact, self.rounded, self.moments[0].sum(0)
+        _, varies = self._varying()
         if one_scale:
             exact, rounded = exact.together(), rounded.together()
             count, varies = count.sum().reshape(1), varies.any().reshape(1)
@@ -329,12 +337,12 @@ class _Values:
         if other is None:
             return self
         rows = torch.stack([self.low, self.high, other.low, other.high])
-        found = _Values.of(rows)
-        return _Values(found.low, found.high, found.more | self.more | other.more)
+        both = _Values.of(rows)
+        return _Values(both.low, both.high, both.more | self.more | other.more)
 
     def together(self) -> _Values:
-        found = _Values.of(torch.cat([self.low, self.high]).reshape(-1, 1))
-        return _Values(found.low, found.high, found.more | self.more.any())
+        ends = _Values.of(torch.cat([self.low, self.high]).reshape(-1, 1))
+        return _Values(ends.low, ends.high, ends.more | self.more.any())
 
     @property
     def number(self) -> Tensor:
@@ -346,19 +354,21 @@ class _Values:
         return self.low.abs().maximum(self.high.abs())
 
 
-def _by_channel(values: Tensor, axis: int | None) -> Tensor:
-    """Return `[elements, channels]`."""
+def _by_channel(values: Tensor, axis: int | None, examples: int) -> Tensor:
+    """Return `[examples, elements, channels]`."""
     if values.dtype == torch.bool:
         values = values.to(torch.uint8)
     if axis is None or values.dim() == 0:
-        return values.reshape(-1, 1)
-    return values.movedim(axis, -1).reshape(-1, values.shape[axis])
+        return values.reshape(examples, -1, 1)
+    return values.movedim(axis, -1).reshape(examples, -1, values.shape[axis])
 
 
-def _ratios(signal: Tensor, noise: Tensor) -> Tensor:
-    found = 10.0 * (signal / noise.clamp(min=1e-300)).log10()
-    found = torch.where(noise == 0.0, math.inf, found)
-    return torch.where(noise.isfinite(), found, -math.inf)
+def ratios(signal: Tensor, noise: Tensor) -> Tensor:
+    """Return `10 log10(signal / noise)`; infinite where nothing or all is lost."""
+    lossless = torch.where(
+        noise == 0.0, math.inf, 10.0 * (signal / noise.clamp(min=1e-300)).log10()
+    )
+    return torch.where(noise.isfinite(), lossless, -math.inf)
 
 
 def _power(values: Tensor) -> float:
@@ -442,12 +452,18 @@ class ModelAgreement:
         """The figure of the worst channel of the worst output; None where none is real."""
         return least(self.outputs.values())
 
+    def worst_of(self, names: Iterable[str] = ()) -> Closeness:
+        """Return the agreement of the worst of some outputs, of all without; reals come first."""
+        outputs = [self.outputs[name] for name in names or self.outputs]
+        return min(outputs, key=lambda item: (item.sqnr_db is None, item.score))
+
     def __str__(self) -> str:
         """Return a line: figure, examples and the node that loses most.
 
         `41.3 dB at channel 3 (whole tensor 45.0 dB), 9 examples, inside worst at x (tensor 7 dB)`.
         """
-        name, item = min(self.outputs.items(), key=lambda pair: _order(pair[1]))
+        item = self.worst_of()
+        name = next(name for name, other in self.outputs.items() if other is item)
         of = f" of output {name}" if len(self.outputs) > 1 else ""
         line = f"{item}{of}, {self.examples} example{'s' if self.examples != 1 else ''}"
         line += " on the RTL" if self.source == RTL else ""
@@ -479,10 +495,3 @@ class ModelAgreement:
             str(entry["measured"]),
             {str(name): Agreement.from_dict(item) for name, item in entry["nodes"].items()},
         )
-
-
-def _order(item: Closeness) -> tuple[bool, float]:
-    """Sort reals before others, the farthest first."""
-    if item.sqnr_db is None:
-        return True, item.equal or 0.0
-    return False, item.sqnr_db

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from mase_hw.graph.agreement import Judgement
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Judged, Numeric, Operator, operator_for
@@ -121,16 +122,13 @@ class _Marks:
 
     def _before(self, node: Node) -> Iterator[Node]:
         """Yield a node and what it is computed of element by element, and those that begin it."""
-        seen, waiting = set[Node](), [node]
-        while waiting:
-            item = waiting.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            yield item
+
+        def sources(item: Node) -> list[Node]:
             operator = operator_for(item.target) if item.op == "call_function" else None
-            if operator is not None and _passes(operator):
-                waiting += [source for _, source in stream_operands(item)]
+            passes = operator is not None and _passes(operator)
+            return [source for _, source in stream_operands(item)] if passes else []
+
+        return reached(node, sources)
 
     def _size(self, node: Node, axis: int) -> int:
         shape = spec(node).shape

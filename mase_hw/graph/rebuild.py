@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -14,14 +14,22 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from mase_hw._kinds import Argument, Table
 
 
-def ancestors(node: Node) -> Iterator[Node]:
-    """Yield a node and all that it is computed of, the nearest first."""
+def reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Yield a node and all to which neighbours lead, the nearest first, each once.
+
+    Neighbours of a node are asked for behind it, so that the caller may stop before.
+    """
     seen, waiting = {node}, [node]
     for item in waiting:
         yield item
-        fresh = [operand for operand in item.all_input_nodes if operand not in seen]
+        fresh = [other for other in dict.fromkeys(neighbours(item)) if other not in seen]
         seen.update(fresh)
         waiting += fresh
+
+
+def ancestors(node: Node) -> Iterator[Node]:
+    """Yield a node and all that it is computed of, the nearest first."""
+    return reached(node, lambda item: item.all_input_nodes)
 
 
 def append_node(

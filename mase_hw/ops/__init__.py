@@ -18,7 +18,7 @@ from mase_hw.ops._base import (
     unformatted,
 )
 from mase_hw.ops._interface import Interface
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._judging import Judged, Ranking
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
 from mase_hw.ops._numbers import (
     Exact,
@@ -76,6 +76,7 @@ __all__ = [
     "Order",
     "Ordered",
     "Prepared",
+    "Ranking",
     "Recognized",
     "Reference",
     "Removable",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import ClassVar
 
+from torch import Tensor
+
+from mase_hw.ops._base import Call
 from mase_hw.ops._interface import Interface
 
 
@@ -20,3 +24,11 @@ class Judged(Interface):
     channel_axis: ClassVar[int | None] = None
     one_scale: ClassVar[bool] = False
     row_unit: ClassVar[str] = ""
+
+
+class Ranking(Interface):
+    """Returns indices of elements in their order, which equal elements leave open."""
+
+    @abstractmethod
+    def tied(self, call: Call, data: Tensor) -> Tensor:
+        """Return true by row where an equal element stands on the other side of a border."""

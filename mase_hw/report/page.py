@@ -50,8 +50,8 @@ def write_report(
     check_result(path)
     facts = collect(folder, inputs, samples=samples)
     other = collect(Path(compare), inputs, samples=samples) if compare is not None else None
-    with result_file(path) as made:
-        made.write_text(render(facts, other), encoding="utf-8")
+    with result_file(path) as target:
+        target.write_text(render(facts, other), encoding="utf-8")
     return path
 
 
@@ -60,7 +60,7 @@ def render(facts: Facts, other: Facts | None = None) -> str:
     environment = template_environment().overlay(autoescape=True)
     entering, leaving = beats(facts)
     rows, cycles = spans(facts)
-    first = min((item.cycle for _, found in leaving for item in found), default=0)
+    first = min((item.cycle for _, sent in leaving for item in sent), default=0)
     return environment.get_template(TEMPLATE).render(
         facts=facts,
         other=other,
@@ -86,7 +86,7 @@ def _window(
     rows: Sequence[tuple[str, list[charts.Beat]]], start: int
 ) -> list[tuple[str, list[charts.Beat]]]:
     end = start + WINDOW_CYCLES
-    return [(name, [item for item in found if start <= item.cycle < end]) for name, found in rows]
+    return [(name, [item for item in row if start <= item.cycle < end]) for name, row in rows]
 
 
 def _graph(svg: str) -> str:
@@ -101,11 +101,11 @@ def _graph(svg: str) -> str:
 def _losses(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
     """Yield signal over error of each layer, the worst ones marked."""
     told = [layer for layer in layers if layer.values and layer.values.is_seen]
-    known = [layer for layer in told if layer.tensor_db is not None]
-    ratios = {layer.name: layer.tensor_db or 0.0 for layer in known}
+    measured = [layer for layer in told if layer.tensor_db is not None]
+    ratios = {layer.name: layer.tensor_db or 0.0 for layer in measured}
     finite = [ratio for ratio in ratios.values() if math.isfinite(ratio)]
     most, least = max(finite, default=0.0), min(finite, default=0.0)
-    for layer in known:
+    for layer in measured:
         ratio = ratios[layer.name]
         style = "bar bad" if ratio <= least + 1 else "bar"
         yield charts.Bar(layer.name, max(0.0, min(ratio, most)), decibels(ratio), style)

@@ -15,7 +15,7 @@ from mase_hw.emit.warnings import warnings
 from mase_hw.errors import EmissionError
 from mase_hw.graph import MaseGraph
 from mase_hw.passes.formats.expected_agreement import model_agreement
-from tests.bench.fidelity_models import entry
+from tests.bench.fidelity_models import entry, masked
 from tests.flow.perceptrons import command, json_command
 
 KEYS = re.compile(r"(?:give|and) (\w+) ((?:(?:, )?\w+ = [\w.-]+)+)")
@@ -76,6 +76,16 @@ def test_what_is_as_good_as_its_formats_is_not_told():
     for bits in (4, 8, 16):
         captured, _ = head()
         assert warnings(mase_hw.quantize(captured, entry(bits))) == []
+
+
+def test_a_masked_mean_is_told_where_its_mean_is_of_the_fill():
+    low = 0
+    for case in (item for item in masked() if item.name.startswith("mean")):
+        graph = mase_hw.quantize(mase_hw.trace(case.model.eval(), case.inputs), case.config)
+        if model_agreement(graph).sqnr_db < 70:
+            low += 1
+            assert any(note.text.startswith("output output: -") for note in warnings(graph))
+    assert low == 4
 
 
 def test_few_and_constant_examples_are_told():

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import mase_hw
+from mase_hw import cli
 from mase_hw.emit.warnings import check_sqnr, warnings
 from mase_hw.errors import ConfigError, EmissionError
 from mase_hw.graph.agreement import Closeness, Judgement, Sums, closeness
@@ -217,7 +218,32 @@ def test_another_kind_of_agreement_is_refused(tmp_path, monkeypatch, capsys):
     for kind, expected in (("nonsense", 1), ("channel", 1), ("tensor", 0)):
         status, text = command(monkeypatch, capsys, *emit, "--agreement", kind)
         assert status == expected, text
+    monkeypatch.setattr(
+        "sys.argv", ["mase-hw", *emit, "--agreement", "tensor", "--formats", "auto"]
+    )
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert "finds formats by the worst channel" in " ".join(capsys.readouterr().err.split())
     report = mase_hw.simulate(tmp_path / "net", x[:20], min_sqnr=30)
     assert report.bit_exact
     assert report.agrees is False
     assert mase_hw.simulate(tmp_path / "net", x[:20], min_sqnr=30, agreement="tensor").is_right
+
+
+@pytest.mark.parametrize("config", [None, entry(8)])
+def test_each_output_of_few_values_is_said(config):
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = nn.Linear(4, 1)
+
+        def forward(self, x):
+            y = self.layer(x)
+            return 0.1 * y + 100, 0.1 * y - 200
+
+    graph = mase_hw.quantize(mase_hw.trace(Two().eval(), torch.randn(64, 4)), config)
+    few = [name for name, item in model_agreement(graph).outputs.items() if item.fewer]
+    assert len(few) == 2
+    told = " ".join(note.text for note in warnings(graph, configured=config is not None))
+    assert all(item.fewer in told for item in model_agreement(graph).outputs.values()), told

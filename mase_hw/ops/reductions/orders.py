@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
-from mase_hw.ops._base import Call, example
-from mase_hw.ops._composite import composition, refuse_batch
+from mase_hw.ops._base import OPERAND_NAMES, Call, Example, example
+from mase_hw.ops._composite import Composition, composition, refuse_batch
+from mase_hw.ops._judging import Ranking
 
 
 @composition(
@@ -100,6 +102,48 @@ def cummin(call: Call, data: Tensor) -> Tensor:
 _refuse_order = refuse_batch("it orders along", "name another dimension")
 
 
+class _Ordering(Composition, Ranking):
+    """Elements of short rows in their order.
+
+    Attributes:
+        borders: places of the order before which equal elements leave indices open.
+    """
+
+    borders: Callable[[Call], Sequence[int]]
+
+    def tied(self, call: Call, data: Tensor) -> Tensor:
+        descending = bool(call.attributes.get("largest", call.attributes.get("descending", False)))
+        ordered = data.sort(call.dimension(), descending=descending).values
+        ordered = ordered.movedim(call.dimension(), -1)
+        places = [place for place in self.borders(call) if 0 < place < ordered.shape[-1]]
+        before = [place - 1 for place in places]
+        equal: Tensor = ordered[..., places] == ordered[..., before]
+        return equal.any(-1)
+
+
+def _ordering(
+    *targets: str, examples: Callable[[], list[Example]], borders: Callable[[Call], Sequence[int]]
+) -> Callable[[Callable[..., Any]], _Ordering]:
+    def operator(expression: Callable[..., Any]) -> _Ordering:
+        ordering = _Ordering(expression, targets, examples, _refuse_order, OPERAND_NAMES, "")
+        ordering.borders = borders
+        return ordering
+
+    return operator
+
+
+def _size(call: Call) -> int:
+    return call.operands["data_in_0"].shape[call.dimension()]
+
+
+def _all_borders(call: Call) -> Sequence[int]:
+    return () if call.attributes.get("stable") else range(1, _size(call))
+
+
+def _around(place: int) -> Sequence[int]:
+    return place, place + 1
+
+
 def _ranked(
     call: Call, data: Tensor, places: Sequence[int], *, descending: bool = False
 ) -> list[Tensor]:
@@ -138,63 +182,62 @@ def _sorted(call: Call, data: Tensor) -> list[Tensor]:
     return _ranked(call, data, range(call.result.shape[call.dimension()]), descending=descending)
 
 
-@composition(
+@_ordering(
     "aten.sort.default",
     "aten.sort.stable",
     examples=lambda: [
         example(lambda x: torch.sort(x).values, (2, 5)),
         example(lambda x: torch.sort(x.relu(), dim=1, descending=True, stable=True)[1], (2, 4, 2)),
     ],
-    refusal=_refuse_order,
+    borders=_all_borders,
 )
 def sort(call: Call, data: Tensor) -> list[Tensor]:
     """Elements of short rows in their order, and their indices (torch.sort)."""
     return _sorted(call, data)
 
 
-@composition(
+@_ordering(
     "aten.argsort.default",
     "aten.argsort.stable",
     examples=lambda: [example(lambda x: torch.argsort(x, descending=True), (2, 5))],
-    refusal=_refuse_order,
+    borders=_all_borders,
 )
 def argsort(call: Call, data: Tensor) -> Tensor:
     """Indices that put short rows in their order (torch.argsort)."""
     return _sorted(call, data)[1]
 
 
-@composition(
+@_ordering(
     "aten.kthvalue.default",
     examples=lambda: [example(lambda x: torch.kthvalue(x, 2)[0], (2, 2, 5))],
-    refusal=_refuse_order,
+    borders=lambda call: _around(int(call.attributes["k"]) - 1),
 )
 def kthvalue(call: Call, data: Tensor) -> list[Tensor]:
     """The k-th smallest element of short rows, and its index (torch.kthvalue)."""
     return _at_place(call, data, int(call.attributes["k"]) - 1)
 
 
-@composition(
+@_ordering(
     "aten.median.dim",
     "aten.nanmedian.dim",
     examples=lambda: [
         example(lambda x: torch.median(x, -1)[0], (2, 5)),
         example(lambda x: torch.median(x, 1, keepdim=True)[1], (2, 4, 2)),
     ],
-    refusal=_refuse_order,
+    borders=lambda call: _around((_size(call) - 1) // 2),
 )
 def median(call: Call, data: Tensor) -> list[Tensor]:
     """Middle element of short rows, and its index (torch.median): of two the smaller one."""
-    size = call.operands["data_in_0"].shape[call.dimension()]
-    return _at_place(call, data, (size - 1) // 2)
+    return _at_place(call, data, (_size(call) - 1) // 2)
 
 
-@composition(
+@_ordering(
     "aten.topk.default",
     examples=lambda: [
         example(lambda x: torch.topk(x, 2), (2, 6)),
         example(lambda x: torch.topk(x, 1, 1, largest=False)[1], (2, 3, 2)),
     ],
-    refusal=_refuse_order,
+    borders=lambda call: [int(call.attributes["k"])],
 )
 def topk(call: Call, data: Tensor) -> list[Tensor]:
     """Largest or smallest elements of short rows, and their indices (torch.topk)."""

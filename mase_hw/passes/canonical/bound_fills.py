@@ -13,7 +13,7 @@ from torch.fx import Node
 from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Fill, location, metadata, update
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.rebuild import reached, set_tensor
 from mase_hw.graph.shapes import run_with
 from mase_hw.passes._pass import Result, graph_pass
 
@@ -202,19 +202,8 @@ class _Search:
 
     def _is_compared(self, node: Node) -> bool:
         fills = {fill.node for fill in self._candidates if fill.node in self._shown}
-        return any(item not in fills and _fills_of(self._mg, item) for item in _behind(node))
-
-
-def _behind(node: Node) -> Iterator[Node]:
-    """Yield all nodes that depend on a node."""
-    found: dict[Node, None] = {}
-    waiting = [node]
-    while waiting:
-        for user in waiting.pop().users:
-            if user not in found:
-                found[user] = None
-                waiting.append(user)
-    yield from found
+        behind = (item for item in reached(node, lambda item: item.users) if item is not node)
+        return any(item not in fills and _fills_of(self._mg, item) for item in behind)
 
 
 def _equal(exact: Argument, found: Argument) -> bool:

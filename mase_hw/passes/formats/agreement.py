@@ -29,7 +29,7 @@ CHUNK_EXAMPLES = 128
 
 @graph_pass
 def measure_agreement_analysis_pass(
-    mg: MaseGraph, *, data: Iterable[object] | None = None, reference: MaseGraph | None = None
+    mg: MaseGraph, *, data: Iterable[object] | None = None
 ) -> Result:
     """Run a graph with its formats and without, side by side, and note how far they are apart.
 
@@ -41,7 +41,6 @@ def measure_agreement_analysis_pass(
         mg: a graph with formats.
         data: batches as `add_software_metadata_analysis_pass` takes them, of which the first
             `MAX_EXAMPLES` examples are run; the example inputs when not given.
-        reference: a graph of the same nodes with the weights of the float model; this one without.
 
     Returns:
         The graph, with an `Agreement` at every node and, by output, at its output node; and
@@ -50,7 +49,7 @@ def measure_agreement_analysis_pass(
     Raises:
         DataError: when there is no example.
     """
-    pair = _Pair(mg, reference)
+    pair = _Pair(mg)
     for inputs in parts_of(mg, [mg.example_inputs] if data is None else data):
         pair.run(inputs)
     if not pair.examples:
@@ -96,14 +95,17 @@ def parts_of(mg: MaseGraph, data: Iterable[object]) -> Iterator[list[Tensor]]:
             left -= count
         else:
             kept = min(count, left)
-            yield from _split(inputs, count, kept)
+            yield from split_examples(inputs, count, kept)
             left -= kept
         if left <= 0:
             return
 
 
-def _split(inputs: Sequence[Tensor], count: int, kept: int) -> Iterator[list[Tensor]]:
-    """Yield parts of a batch of `count` examples, as far as `kept` of them."""
+def split_examples(
+    inputs: Sequence[Tensor], count: int, kept: int | None = None
+) -> Iterator[list[Tensor]]:
+    """Yield parts of a batch of `count` examples, of the first `kept` of them or of all."""
+    kept = count if kept is None else kept
     for start in range(0, kept, CHUNK_EXAMPLES):
         part = slice(start, min(start + CHUNK_EXAMPLES, kept))
         yield [item[part] if item.dim() and len(item) == count else item for item in inputs]
@@ -116,25 +118,26 @@ def examples_in(mg: MaseGraph, inputs: Sequence[Tensor]) -> int:
 
 
 def is_measured(mg: MaseGraph) -> bool:
-    """Return whether what was measured is of the graph as it is now."""
+    """True for a measured graph whose parameters and formats have not changed since."""
     (output,) = (node for node in mg.nodes if node.op == "output")
-    known = metadata(output).agreement
-    return known is not None and known.checksum == checksum(mg)
+    agreement = metadata(output).agreement
+    return agreement is not None and agreement.checksum == checksum(mg)
 
 
 def checksum(mg: MaseGraph) -> int:
     """Return a number that changes with parameters and formats."""
-    found = 0
+    crc = 0
     for node in mg.nodes:
         if node.op == "get_attr":
             # A copy: what torch.export loads may not be looked into where it lies.
             value = mg.constant(node).detach().cpu().contiguous().clone()
-            found = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, found)
-        known = metadata(node).common
-        if known is not None:
-            formats = [str(item.format) for item in {**known.operands, **known.results}.values()]
-            found = zlib.crc32(" ".join(formats).encode(), found)
-    return found
+            crc = zlib.crc32(value.reshape(-1).view(torch.uint8).numpy().data, crc)
+        tensors = metadata(node).common
+        if tensors is not None:
+            specs = {**tensors.operands, **tensors.results}
+            formats = [str(item.format) for item in specs.values()]
+            crc = zlib.crc32(" ".join(formats).encode(), crc)
+    return crc
 
 
 class _CountingRun(GraphRun):
@@ -166,30 +169,30 @@ class _CountingRun(GraphRun):
 class _Pair:
     """Two runs of a graph in step, exact and rounded, and sums over their results."""
 
-    def __init__(self, mg: MaseGraph, reference: MaseGraph | None = None) -> None:
+    def __init__(self, mg: MaseGraph) -> None:
         training = mg.training
         mg.eval()
-        given = as_given(mg if reference is None else reference.eval())
+        exact_mg = as_given(mg)
         own = rounds_itself(mg)
-        self._exact, self._rounded = GraphRun(given, only=own), _CountingRun(mg, own)
+        self._exact, self._rounded = GraphRun(exact_mg, only=own), _CountingRun(mg, own)
         mg.train(training)
         self._mg = mg
         self._nodes = _computing(mg)
-        self._own = dict(zip(self._nodes, _computing(given), strict=True))
+        self._own = dict(zip(self._nodes, _computing(exact_mg), strict=True))
         self._ends = _ends(self._nodes)
         self._sums: dict[str, Sums] = defaultdict(Sums)
-        known = judgements(mg)
-        self._outputs = {name: Sums(known.get(name)) for name in mg.output_names}
+        judged = judgements(mg)
+        self._outputs = {name: Sums(judged.get(name)) for name in mg.output_names}
         self._names = [*zip(mg.output_names, mg.outputs, strict=True)]
         self.examples = 0
 
     def run(self, inputs: Sequence[Tensor]) -> None:
         """Add one part of a batch."""
         self.examples += examples_in(self._mg, inputs)
-        given, exact, rounded = iter(inputs), dict[Node, Tensor](), dict[Node, Tensor]()
+        values, exact, rounded = iter(inputs), dict[Node, Tensor](), dict[Node, Tensor]()
         with torch.no_grad():
             for node in self._nodes:
-                value = next(given) if node.op == "placeholder" else None
+                value = next(values) if node.op == "placeholder" else None
                 own = self._own[node]
                 exact[own] = self._exact.step(own, exact, value)
                 rounded[node] = self._rounded.step(node, rounded, value)
@@ -204,17 +207,17 @@ class _Pair:
         """Keep what was measured in the metadata of a graph."""
         results = {name: sums.closeness() for name, sums in self._sums.items()}
         for node in self._nodes:
-            known = {"data_out_0": results[node.name]} if node.name in results else {}
+            measured = {"data_out_0": results[node.name]} if node.name in results else {}
             counts = self._rounded.counts[node.name].items()
             shares = {name: clipped / count for name, (count, clipped) in counts if clipped}
-            update(node, agreement=Agreement(known, shares, self.examples))
+            update(node, agreement=Agreement(measured, shares, self.examples))
         (output,) = (node for node in mg.nodes if node.op == "output")
-        found = {
+        outputs = {
             name: self._outputs[name].closeness()
             for name, node in self._names
             if node.name in results
         }
-        update(output, agreement=Agreement(found, {}, self.examples, checksum(mg)))
+        update(output, agreement=Agreement(outputs, {}, self.examples, checksum(mg)))
 
 
 def _computing(mg: MaseGraph) -> list[Node]:
@@ -222,7 +225,7 @@ def _computing(mg: MaseGraph) -> list[Node]:
 
 
 def _ends(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    """Return which results nobody reads any more, by the node after which that is so."""
+    """Return the results that are read last by each node."""
     place = {node: number for number, node in enumerate(nodes)}
     ends: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:

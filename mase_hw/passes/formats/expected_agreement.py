@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -15,6 +15,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import consumers
 from mase_hw.ops import Numeric, Operator, operators
 
@@ -32,56 +33,53 @@ class Loss:
     """Outputs that are farther from the float model than their formats explain.
 
     Attributes:
-        outputs: ratio by name of the output, decibels; None for what is not real.
+        outputs: their names.
         expected_db: what the formats on the way to the first of them explain.
         node: where the loss arises: of the nodes on the way that lost too much, the one with the
             largest drop from its operands to its result.
-        drop_db: ratios of its operands, the least, and of its result.
+        drop_db: ratios of its operands, the least, and of its result; None where the tensor as a
+            whole keeps what formats explain, and a channel does not.
     """
 
-    outputs: Mapping[str, float | None]
+    outputs: Sequence[str]
     expected_db: float
     node: Node
-    drop_db: tuple[float, float]
+    drop_db: tuple[float, float] | None = None
 
 
-def losses(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Loss]:
-    """Return what a graph loses that its formats do not explain, by the node where it arises.
+def losses(mg: MaseGraph) -> list[Loss]:
+    """Losses that the formats of a graph do not explain, by the node where they arise.
 
     Args:
         mg: a graph whose agreement with the float model was measured.
-        margin_db: what may be lost beyond the sum of all roundings.
     """
-    ways = _Ways(mg, margin_db)
-    found: dict[Node, dict[str, Node]] = {}
-    for name, node in zip(mg.output_names, mg.outputs, strict=True):
-        region = ways.lossy_before(node)
+    ways = _Ways(mg)
+    names: dict[Node, list[str]] = {}
+    explained: dict[Node, float] = {}
+    for name, output in zip(mg.output_names, mg.outputs, strict=True):
+        region = ways.lossy_before(output)
         if region:
-            found.setdefault(max(region, key=ways.drop), {})[name] = node
+            node = max(region, key=ways.drop)
+            names.setdefault(node, []).append(name)
+            explained.setdefault(node, ways.expected[output])
     return [
-        Loss(
-            {name: ratio(output) for name, output in outputs.items()},
-            ways.expected[next(iter(outputs.values()))],
-            node,
-            (ways.given(node), ratio(node) or -math.inf),
-        )
-        for node, outputs in found.items()
+        Loss(outputs, explained[node], node, (ways.operands_db(node), ratio(node) or -math.inf))
+        for node, outputs in names.items()
     ]
 
 
 def expected(mg: MaseGraph) -> Mapping[Node, float]:
     """Decibels of a tensor's power that the formats on the way to it explain, by node."""
-    return _Ways(mg, MARGIN_DB).expected
+    return _Ways(mg).expected
 
 
-def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
+def harmful(mg: MaseGraph) -> list[Node]:
     """Return the nodes at which more is lost than formats explain, and seen behind them.
 
     Args:
         mg: a graph whose agreement with the float model was measured.
-        margin_db: what may be lost beyond the sum of all roundings.
     """
-    ways = _Ways(mg, margin_db)
+    ways = _Ways(mg)
     return [
         node
         for node in mg.nodes
@@ -92,15 +90,15 @@ def harmful(mg: MaseGraph, margin_db: float = MARGIN_DB) -> list[Node]:
 
 
 def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
-    """Return what was measured of a whole graph; None where nothing was."""
+    """Measured agreement of a whole graph; None where nothing was measured."""
     (output,) = (node for node in mg.nodes if node.op == "output")
-    found = metadata(output).agreement
-    if found is None or not found.results:
+    measured = metadata(output).agreement
+    if measured is None or not measured.results:
         return None
     nodes = {
-        node: replace(known, examples=0)
+        node: replace(agreement, examples=0)
         for node in mg.nodes
-        if node is not output and (known := metadata(node).agreement) is not None
+        if node is not output and (agreement := metadata(node).agreement) is not None
     }
     hidden = unseen(mg)
     seen = {node: own for node in nodes if (own := ratio(node)) is not None and node not in hidden}
@@ -108,8 +106,8 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
     if worst is not None and seen[worst] == math.inf:
         worst = None
     return ModelAgreement(
-        found.examples,
-        found.results,
+        measured.examples,
+        measured.results,
         source_of(worst).name if worst else None,
         seen[worst] if worst else None,
         nodes={node.name: item for node, item in nodes.items()},
@@ -118,22 +116,22 @@ def model_agreement(mg: MaseGraph) -> ModelAgreement | None:
 
 def unseen(mg: MaseGraph) -> set[Node]:
     """Return the nodes whose loss no output shows, as that of a fill value before a softmax."""
-    ways = _Ways(mg, MARGIN_DB)
+    ways = _Ways(mg)
     seen = {item for node in mg.outputs for item in ways.lossy_before(node)}
     return {node for node in mg.nodes if ways.is_lossy(node) and node not in seen}
 
 
 def ratio(node: Node) -> float | None:
     """Return the whole tensor's ratio of a node's result, decibels, where it was measured."""
-    known = metadata(node).agreement
-    return None if known is None or node.op == "output" else known.tensor_db
+    agreement = metadata(node).agreement
+    return None if agreement is None or node.op == "output" else agreement.tensor_db
 
 
 def precision_db(number_format: Format) -> float:
     """Return the signal over error of normally distributed numbers to which a format is fitted."""
     cls = type(number_format)
     fields = {key: getattr(number_format, key) for key in cls.field_names()}
-    fields = {key: value for key, value in fields.items() if key not in _fitted(cls)}
+    fields = {key: value for key, value in fields.items() if key not in cls.fitted}
     # Of the sample, which has no channels, and rows of a whole number of blocks.
     fields |= {key: value for key, value in _LAYOUT.items() if key in fields}
     return _precision_db(cls, tuple(fields.items()))
@@ -141,24 +139,17 @@ def precision_db(number_format: Format) -> float:
 
 @cache
 def _precision_db(cls: type[Format], fields: tuple[tuple[str, object], ...]) -> float:
-    known = dict(fields)
+    settings = dict(fields)
     sample = torch.randn(_SAMPLE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    if not known.get("signed", True):
+    if not settings.get("signed", True):
         sample = sample.abs()
     try:
-        fitted = cls.fit_values(sample, **known).at_inference()
+        fitted = cls.fit_values(sample, **settings).at_inference()
     except FormatError:
         # As wide as exact results are, and as nobody configures.
         return _EXACT_DB
     noise = float((sample - fitted.round_values(sample)).square().sum())
     return 10 * math.log10(float(sample.square().sum()) / noise) if noise else _EXACT_DB
-
-
-@cache
-def _fitted(cls: type[Format]) -> frozenset[str]:
-    """Return the fields of a format that follow the values."""
-    narrow, wide = cls.fit(-1.0, 1.0), cls.fit(-1000.0, 3000.0)
-    return frozenset(key for key in cls.field_names() if getattr(narrow, key) != getattr(wide, key))
 
 
 class _Ways:
@@ -169,7 +160,7 @@ class _Ways:
             its own noise once.
     """
 
-    def __init__(self, mg: MaseGraph, margin_db: float) -> None:
+    def __init__(self, mg: MaseGraph) -> None:
         self.expected: dict[Node, float] = {}
         self._lossy: set[Node] = set()
         before: dict[Node, int] = {}
@@ -193,64 +184,61 @@ class _Ways:
 
             own = ratio(node)
             if own is not None:
-                lossy = own < self.expected[node] - margin_db
+                lossy = own < self.expected[node] - MARGIN_DB
             else:
                 # What is not real is as wrong as what it comes from.
-                lossy = any(map(self.is_lossy, _producers(node)))
+                lossy = any(map(self.is_lossy, producers(node)))
             if lossy:
                 self._lossy.add(node)
 
     def _given_db(self, node: Node) -> float:
-        """Return what is explained where nothing was rounded but inputs, by themselves."""
-        known = [self.expected[item] for item in node.all_input_nodes if item in self.expected]
-        return min([*known, _own_db(node)])
+        """Decibels explained where nothing but inputs was rounded."""
+        explained = [self.expected[item] for item in node.all_input_nodes if item in self.expected]
+        return min([*explained, _own_db(node)])
 
     def is_lossy(self, node: Node) -> bool:
-        """Return whether a node lost more than its formats explain."""
+        """True for a node that lost more than its formats explain."""
         return node in self._lossy
 
     def lossy_before(self, node: Node) -> list[Node]:
         """Return the lossy nodes from which such alone lead to a node, itself among them."""
-        found: dict[Node, None] = {}
-        waiting = [node]
-        while waiting:
-            item = waiting.pop()
-            if item not in found and self.is_lossy(item):
-                found[item] = None
-                waiting += _producers(item)
-        return [item for item in found if ratio(item) is not None]
+        if not self.is_lossy(node):
+            return []
+        lossy = reached(node, lambda item: filter(self.is_lossy, producers(item)))
+        return [item for item in lossy if ratio(item) is not None]
 
-    def given(self, node: Node) -> float:
+    def operands_db(self, node: Node) -> float:
         """Return the least ratio of a node's operands; what is explained where there is none."""
-        known = [found for item in _producers(node) if (found := ratio(item)) is not None]
-        return min([*known, self.expected[node]])
+        ratios = [before for item in producers(node) if (before := ratio(item)) is not None]
+        return min([*ratios, self.expected[node]])
 
     def drop(self, node: Node) -> float:
         """Return by how much the ratio falls from operands to result."""
         own = ratio(node)
-        return self.given(node) - max(-_EXACT_DB, _EXACT_DB if own is None else own)
+        return self.operands_db(node) - max(-_EXACT_DB, _EXACT_DB if own is None else own)
 
 
 def _own_db(node: Node) -> float:
-    """Return what the format of an input explains; others read it rounded by themselves."""
-    known = metadata(node).common if node.op == "placeholder" else None
-    number_format = known.results["data_out_0"].format if known else None
+    """Decibels that the format of an input explains; others read it rounded by themselves."""
+    tensors = metadata(node).common if node.op == "placeholder" else None
+    number_format = tensors.results["data_out_0"].format if tensors else None
     return precision_db(number_format) if number_format else _EXACT_DB
 
 
-def _producers(node: Node) -> list[Node]:
+def producers(node: Node) -> list[Node]:
+    """Return the operands of a node without constants."""
     return [item for item in node.all_input_nodes if item.op != "get_attr"]
 
 
 def _precisions(node: Node) -> Iterator[float]:
     """Yield what each rounding explains that a configuration asks for at a node."""
-    if node.op != "call_function" or not _rounds(node):
+    if node.op != "call_function" or not rounds(node):
         return
-    known = common(node)
-    for spec in known.operands.values():
+    tensors = common(node)
+    for spec in tensors.operands.values():
         if spec.format is not None and is_real(spec.dtype):
             yield precision_db(spec.format)
-    result = known.results["data_out_0"]
+    result = tensors.results["data_out_0"]
     if result.format is None or not is_real(result.dtype):
         return
     # What others read is rounded there, unless it is made coarser than all of them ask for.
@@ -263,14 +251,21 @@ def _read(node: Node) -> Iterable[float]:
     """Yield what roundings explain in which a result is read."""
     for user, name in consumers(node):
         number_format = common(user).operands[name].format
-        if not _rounds(user):
+        if not rounds(user):
             yield from _read(user)
         elif number_format is not None:
             yield precision_db(number_format)
 
 
-def _rounds(node: Node) -> bool:
-    """Return whether a configuration gives a node formats of its own."""
+def formats_of(node: Node) -> dict[str, Format]:
+    """Return the formats of a node's operands and results by name."""
+    specs = metadata(node).common
+    tensors = {**specs.operands, **specs.results} if specs else {}
+    return {name: spec.format for name, spec in tensors.items() if spec.format is not None}
+
+
+def rounds(node: Node) -> bool:
+    """True for a node to which a configuration gives formats of its own."""
     operator = _operator(node)
     return (
         operator is not None
@@ -283,7 +278,7 @@ def _rounds(node: Node) -> bool:
 def source_of(node: Node) -> Node:
     """Return the node of the model whose result an inserted node, as a cast, carries."""
     while (operator := _operator(node)) is not None and operator.role is not None:
-        node = _producers(node)[0]
+        node = producers(node)[0]
     return node
 
 
@@ -293,5 +288,5 @@ def _operator(node: Node) -> Operator | None:
 
 
 def is_real(dtype: str) -> bool:
-    """Return whether a tensor holds reals."""
+    """True for a dtype of reals."""
     return dtype.removeprefix("torch.").startswith(("float", "bfloat"))

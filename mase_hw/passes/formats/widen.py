@@ -18,6 +18,7 @@ from mase_hw._kinds import Record, Table
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import Configuration, with_entries
@@ -99,14 +100,9 @@ class _Region:
 
     def around(self, node: Node) -> dict[Node, list[str]]:
         """Return the same of everything that is computed inside behind a node."""
-        behind: dict[Node, None] = {}
-        waiting = [node]
-        while waiting:
-            item = waiting.pop()
-            if item not in behind and item.op == "call_function":
-                behind[item] = None
-                waiting += [user for user in item.users if self._passes(user)]
-        return self.before(behind)
+        if node.op != "call_function":
+            return {}
+        return self.before(reached(node, lambda item: filter(self._passes, item.users)))
 
     def _passes(self, node: Node) -> bool:
         return node in self._free or (node.op == "call_function" and keeps_format(node))
