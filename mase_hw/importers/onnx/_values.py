@@ -245,6 +245,10 @@ class NodeCall:
             return value.array
         raise self.refuse(f"its {what} is computed by the model; allowed is a constant")
 
+    def integer(self, value: Value, what: str) -> int:
+        """Return an operand that must be one constant whole number."""
+        return int(self.array(value, what).reshape(-1)[0])
+
     def setting(
         self, name: str, values: tuple[Value, ...], index: int, default: object = None
     ) -> list[int] | Any:

@@ -10,9 +10,6 @@ from torch import Tensor
 
 from mase_hw.importers.onnx._values import Function, NodeCall, Value
 
-# What the fourth result of an attention is.
-_SCORES, _CAPPED, _MASKED, _WEIGHTS = range(4)
-
 
 def _attention(
     node: NodeCall, q: Value, k: Value, v: Value, mask: Value = None, past_key: Value = None,
@@ -46,13 +43,13 @@ def _attention(
         masked = capped if bias is None else capped + bias
         # A row that sees nothing is zero.
         weights = torch._safe_softmax(masked, -1)
-        shown = (scores, capped, masked, weights)[node.get("qk_matmul_output_mode", _SCORES)]
-        found = weights @ values
+        shown = (scores, capped, masked, weights)[node.get("qk_matmul_output_mode", 0)]
+        result = weights @ values
     else:
-        found = F.scaled_dot_product_attention(queries, keys, values, bias, scale=scale)
+        result = F.scaled_dot_product_attention(queries, keys, values, bias, scale=scale)
     if merged:
-        found = found.transpose(1, 2).flatten(2)
-    return (found, *present, shown)[: node.results]
+        result = result.transpose(1, 2).flatten(2)
+    return (result, *present, shown)[: node.results]
 
 
 def _heads(values: Tensor, count: int) -> Tensor:
@@ -108,9 +105,9 @@ def _rotary(
     first = turned[..., 0::2] if pairs else turned[..., : size // 2]
     second = turned[..., 1::2] if pairs else turned[..., size // 2 :]
     both = cosine * first - sine * second, sine * first + cosine * second
-    found = torch.stack(both, -1).flatten(-2) if pairs else torch.cat(both, -1)
-    found = torch.cat([found, kept], -1) if kept.shape[-1] else found
-    return found.transpose(1, 2).flatten(2) if merged else found
+    result = torch.stack(both, -1).flatten(-2) if pairs else torch.cat(both, -1)
+    result = torch.cat([result, kept], -1) if kept.shape[-1] else result
+    return result.transpose(1, 2).flatten(2) if merged else result
 
 
 OPERATORS: dict[str, Function] = {"Attention": _attention, "RotaryEmbedding": _rotary}

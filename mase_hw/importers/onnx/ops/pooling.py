@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -30,8 +32,7 @@ def _windows(node: NodeCall, values: Tensor) -> tuple[list[int], ...]:
 
 def _max_pool(node: NodeCall, x: Value) -> Any:
     if isinstance(x, Codes):
-        found = _max_pool(node, x.values)
-        return Codes(found, x.levels, x.low, x.high)
+        return replace(x, values=_max_pool(node, x.values))
     values = node.tensor(x)
     if node.results > 1:
         raise node.refuse("its second result, the places of the largest elements, is not known")
@@ -60,6 +61,16 @@ def _average_pool(node: NodeCall, x: Value) -> Tensor:
     return pool(wide, kernel, strides, 0, ceil) / pool(ones, kernel, strides, 0, ceil)
 
 
+def _lp_pool(node: NodeCall, x: Value) -> Tensor:
+    values, order = node.tensor(x), node.get("p", 2)
+    kernel, strides, dilations, before, behind = _windows(node, values)
+    if any(dilation != 1 for dilation in dilations) or node.get("ceil_mode", 0):
+        raise node.refuse("dilations and ceil_mode are not known")
+    powers = padded(values.abs() ** order, before, behind)
+    means = _MEANS[len(kernel) - 1](powers, kernel, strides)
+    return (means * math.prod(kernel)) ** (1 / order)
+
+
 def _global(node: NodeCall, x: Value) -> Tensor:
     values = node.tensor(x)
     dims = list(range(2, values.dim()))
@@ -72,5 +83,6 @@ OPERATORS: dict[str, Function] = {
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global,
     "GlobalMaxPool": _global,
+    "LpPool": _lp_pool,
     "MaxPool": _max_pool,
 }

@@ -11,16 +11,17 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from mase_hw.importers.onnx._values import Constant, Function, NodeCall, Value, sizes
+from mase_hw.importers.onnx.ops.elementwise import dtype_of
 
 
 def _one_hot(node: NodeCall, index: Value, depth: Value, values: Value) -> Tensor:
-    axis, count = node.get("axis", -1), int(node.array(depth, "depth").reshape(-1)[0])
+    axis, count = node.get("axis", -1), node.integer(depth, "depth")
     off, on = node.tensor(values)
     where = node.tensor(index, "index").long()
     where = torch.where(where < 0, where + count, where)
-    rank = where.dim() + 1
-    places = torch.arange(count).reshape([-1] + [1] * (rank - 1 - axis % rank))
-    return torch.where(where.unsqueeze(axis % rank) == places, on, off)
+    axis %= where.dim() + 1
+    places = torch.arange(count).reshape([-1] + [1] * (where.dim() - axis))
+    return torch.where(where.unsqueeze(axis) == places, on, off)
 
 
 def _hardmax(node: NodeCall, x: Value) -> Tensor:
@@ -28,10 +29,9 @@ def _hardmax(node: NodeCall, x: Value) -> Tensor:
     shape = values.shape
     if node.version < 13:
         values, axis = values.flatten(axis) if axis else values.reshape(1, -1), -1
-    largest = values.argmax(axis, keepdim=True)
-    behind = values.dim() - axis % values.dim() - 1
-    places = torch.arange(values.shape[axis]).reshape([-1] + [1] * behind)
-    return (largest == places).to(values.dtype).reshape(shape)
+    places = torch.arange(values.shape[axis])
+    places = places.reshape([-1] + [1] * (values.dim() - axis % values.dim() - 1))
+    return (values.argmax(axis, keepdim=True) == places).to(values.dtype).reshape(shape)
 
 
 def _gather_nd(node: NodeCall, x: Value, index: Value) -> Tensor:
@@ -47,6 +47,10 @@ def _gather_nd(node: NodeCall, x: Value, index: Value) -> Tensor:
     return found
 
 
+# Reductions of `scatter_reduce` by their names in ONNX.
+_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+
+
 def _scatter_nd(node: NodeCall, x: Value, index: Value, updates: Value) -> Tensor:
     values, where = node.tensor(x).clone(), node.tensor(index, "index").long()
     given, how = node.tensor(updates), node.get("reduction", "none")
@@ -59,8 +63,8 @@ def _scatter_nd(node: NodeCall, x: Value, index: Value, updates: Value) -> Tenso
     rest = math.prod(shape[len(places) :])
     assert isinstance(flat, Tensor)
     spread = (flat.unsqueeze(-1) + torch.arange(rest)).reshape(-1)
-    kind = {"mul": "prod", "max": "amax", "min": "amin"}[how]
-    return values.reshape(-1).scatter_reduce(0, spread, given.reshape(-1), kind).reshape(shape)
+    values, given = values.reshape(-1), given.reshape(-1)
+    return values.scatter_reduce(0, spread, given, _REDUCTIONS[how]).reshape(shape)
 
 
 def _scatter_elements(node: NodeCall, x: Value, index: Value, updates: Value) -> Tensor:
@@ -69,20 +73,14 @@ def _scatter_elements(node: NodeCall, x: Value, index: Value, updates: Value) ->
     given, how = node.tensor(updates), node.get("reduction", "none")
     if how == "none":
         return values.scatter(axis, where, given)
-    kind = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}[how]
-    return values.scatter_reduce(axis, where, given, kind)
+    return values.scatter_reduce(axis, where, given, _REDUCTIONS[how])
 
 
 def _eye_like(node: NodeCall, x: Value) -> Tensor:
-    from onnx import helper
-
     values, kind = node.tensor(x), node.get("dtype")
     rows, columns = values.shape
-    below = torch.arange(columns) - torch.arange(rows).unsqueeze(1)
-    where: Tensor = below == node.get("k", 0)
-    if kind is None:
-        return where.to(values.dtype)
-    return where.to(torch.from_numpy(np.zeros(0, helper.tensor_dtype_to_np_dtype(kind))).dtype)
+    where = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == node.get("k", 0)
+    return where.to(values.dtype if kind is None else dtype_of(node, kind))
 
 
 def _compress(node: NodeCall, x: Value, condition: Value) -> Tensor:
@@ -129,18 +127,8 @@ def _tensor_scatter(node: NodeCall, past: Value, update: Value, places: Value = 
     return values.scatter(axis, where.reshape(shape).expand(given.shape), given)
 
 
-def _cumulative_product(node: NodeCall, x: Value, axis: Value) -> Tensor:
-    values, dim = node.tensor(x), int(node.array(axis, "axis").reshape(-1)[0])
-    values = values.flip(dim) if node.get("reverse", 0) else values
-    found = values.cumprod(dim)
-    if node.get("exclusive", 0):
-        ones = torch.ones_like(values.narrow(dim, 0, 1))
-        found = torch.cat([ones, found.narrow(dim, 0, values.shape[dim] - 1)], dim)
-    return found.flip(dim) if node.get("reverse", 0) else found
-
-
 def _grid_sample(node: NodeCall, x: Value, grid: Value) -> Tensor:
-    mode = str(node.get("mode", "linear" if node.version >= 20 else "bilinear"))
+    mode = str(node.get("mode", "bilinear"))
     mode = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
     padding = str(node.get("padding_mode", "zeros"))
     aligned = bool(node.get("align_corners", 0))
@@ -166,64 +154,33 @@ def _col2im(node: NodeCall, x: Value, image: Value, block: Value) -> Tensor:
     return found[:, :, top : top + height, left : left + width]
 
 
-def _lp_pool(node: NodeCall, x: Value) -> Tensor:
-    values, order = node.tensor(x), node.get("p", 2)
-    kernel = node.get("kernel_shape")
-    rank = len(kernel)
-    strides = node.get("strides") or [1] * rank
-    if any(size != 1 for size in node.get("dilations") or [1]) or node.get("ceil_mode", 0):
-        raise node.refuse("dilations and ceil_mode are not known")
-    pads = node.get("pads") or [0] * 2 * rank
-    auto = node.get("auto_pad", "NOTSET")
-    if auto in ("SAME_UPPER", "SAME_LOWER"):
-        spaces = list(zip(values.shape[2:], kernel, strides, strict=True))
-        more = [max(0, (-(-s // by) - 1) * by + k - s) for s, k, by in spaces]
-        less = [m // 2 if auto == "SAME_UPPER" else m - m // 2 for m in more]
-        pads = [*less, *(m - b for m, b in zip(more, less, strict=True))]
-    listed = [side for i in reversed(range(rank)) for side in (pads[i], pads[i + rank])]
-    powers = F.pad(values.abs() ** order, listed)
-    pool = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)[rank - 1]
-    pooled: Tensor = pool(powers, kernel, strides)
-    return torch.pow(pooled * math.prod(kernel), 1 / order)
+def _window(*weights: float) -> Function:
+    """A window that is a sum of cosines."""
 
-
-def _determinant(node: NodeCall, x: Value) -> Tensor:
-    found: Tensor = torch.linalg.det(node.tensor(x))
-    return found
-
-
-def _window(node: NodeCall, size: Value, weights: tuple[float, ...]) -> Constant:
-    count = int(node.array(size, "size").reshape(-1)[0])
-    span = count if node.get("periodic", 1) else max(count - 1, 1)
-    steps = 2 * np.pi * np.arange(count) / span
-    total = sum((-1) ** k * a * np.cos(k * steps) for k, a in enumerate(weights))
-    if node.get("output_datatype", 1) not in (1, 11):
-        raise node.refuse("windows are float32 or float64")
-    return Constant(np.asarray(total, np.float32 if node.get("output_datatype", 1) == 1 else float))
-
-
-def _windowed(*weights: float) -> Function:
     def compute(node: NodeCall, size: Value) -> Constant:
-        return _window(node, size, weights)
+        count, kind = node.integer(size, "size"), node.get("output_datatype", 1)
+        steps = 2 * np.pi * np.arange(count) / (count - (not node.get("periodic", 1)) or 1)
+        total = sum((-1) ** k * a * np.cos(k * steps) for k, a in enumerate(weights))
+        if kind not in (1, 11):
+            raise node.refuse("windows are float32 or float64")
+        return Constant(np.asarray(total, np.float32 if kind == 1 else float))
 
     return compute
 
 
 OPERATORS: dict[str, Function] = {
     "AffineGrid": _affine_grid,
-    "BlackmanWindow": _windowed(0.42, 0.5, 0.08),
+    "BlackmanWindow": _window(0.42, 0.5, 0.08),
     "CenterCropPad": _center_crop_pad,
     "Col2Im": _col2im,
     "Compress": _compress,
-    "CumProd": _cumulative_product,
-    "Det": _determinant,
+    "Det": lambda node, x: torch.linalg.det(node.tensor(x)),
     "EyeLike": _eye_like,
     "GatherND": _gather_nd,
     "GridSample": _grid_sample,
-    "HammingWindow": _windowed(25 / 46, 21 / 46),
-    "HannWindow": _windowed(0.5, 0.5),
+    "HammingWindow": _window(25 / 46, 21 / 46),
+    "HannWindow": _window(0.5, 0.5),
     "Hardmax": _hardmax,
-    "LpPool": _lp_pool,
     "OneHot": _one_hot,
     "ReverseSequence": _reverse_sequence,
     "Scatter": _scatter_elements,
