@@ -18,11 +18,10 @@ _CATS = ("mase.cat.default", "aten.cat.default")
 
 
 def call(mg: MaseGraph, like: Node, target: Any, *args: Any) -> Node:
-    """Insert a call where the graph inserts, of the layer and line that a node is of."""
+    """Insert a call where the graph inserts, with the layer and line of another node."""
     kind = target._schema.name.split("::")[1]
     node = mg.fx_graph.create_node("call_function", target, args, name=f"{like.name}_{kind}")
-    known = metadata(like)
-    node.meta["mase"] = MaseMetadata(known.module_path, known.source)
+    node.meta["mase"] = MaseMetadata(metadata(like).module_path, metadata(like).source)
     return node
 
 
@@ -49,13 +48,7 @@ def rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, inside: set[Node]
 
 @dataclass(frozen=True)
 class _Join:
-    """Tensors side by side.
-
-    Attributes:
-        node: all of them.
-        dim: the dimension.
-        leaves: the tensors.
-    """
+    """A node that concatenates leaves along a dimension, maybe by several calls."""
 
     node: Node
     dim: int
@@ -63,36 +56,28 @@ class _Join:
 
 
 def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> None:
-    """Replace what joins results, if a user of the first one leads to such."""
+    """Replace a concatenation of results, if a user of the first one leads to such."""
     grown = user.target is aten.unsqueeze.default
     join = _join(user if grown else results[0])
     if join is None:
         return
-    wanted: list[Node | None] = list(results)
-    if grown:
-        wanted = [_leaf(result, user) for result in results]
+    wanted = [_leaf(result, user) for result in results] if grown else list(results)
     if None in wanted or wanted[0] not in join.leaves:
         return
     place, count = join.leaves.index(wanted[0]), len(wanted)
-    ahead, back = (
-        join.leaves[place : place + count],
-        join.leaves[max(0, place - count + 1) :][:count],
-    )
-    turned = list(back[::-1]) == wanted
-    if list(ahead) != wanted and not turned:
+    turned = list(join.leaves[max(0, place - count + 1) :][:count][::-1]) == wanted
+    if list(join.leaves[place : place + count]) != wanted and not turned:
         return
     start = place - count + 1 if turned else place
     with mg.fx_graph.inserting_before(join.node):
         whole = call(mg, join.node, aten.flip.default, rows, [1]) if turned else rows
         whole = _moved(mg, whole, join, grown)
-        leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
-        found = leaves[0]
-        for leaf in leaves[1:]:
-            found = call(
-                mg, join.node, decode_target("call_function", _CATS[0]), [found, leaf], join.dim
-            )
-            update(found, common=common(join.node))
-    join.node.replace_all_uses_with(found)
+        joined, *leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
+        for leaf in leaves:
+            cat = decode_target("call_function", _CATS[0])
+            joined = call(mg, join.node, cat, [joined, leaf], join.dim)
+            update(joined, common=common(join.node))
+    join.node.replace_all_uses_with(joined)
 
 
 def _moved(mg: MaseGraph, rows: Node, join: _Join, grown: bool) -> Node:
@@ -106,12 +91,9 @@ def _moved(mg: MaseGraph, rows: Node, join: _Join, grown: bool) -> Node:
 
 
 def _leaf(result: Node, like: Node) -> Node | None:
-    """Return what gives a result the same dimension as another one has got."""
     dim = aten_arguments(like)["dim"]
-    for user in result.users:
-        if user.target is like.target and aten_arguments(user)["dim"] == dim:
-            return user
-    return None
+    users = (user for user in result.users if user.target is like.target)
+    return next((user for user in users if aten_arguments(user)["dim"] == dim), None)
 
 
 def _join(leaf: Node) -> _Join | None:
@@ -127,14 +109,12 @@ def _join(leaf: Node) -> _Join | None:
 
 
 def _leaves(node: Node, dim: int) -> list[Node]:
-    found: list[Node] = []
+    leaves: list[Node] = []
     for item in aten_arguments(node)["tensors"]:
         inner = _is_cat(item) and len(item.users) == 1
-        if inner and aten_arguments(item)["dim"] % _rank(node) == dim:
-            found += _leaves(item, dim)
-        else:
-            found.append(item)
-    return found
+        along = inner and aten_arguments(item)["dim"] % _rank(node) == dim
+        leaves += _leaves(item, dim) if along else [item]
+    return leaves
 
 
 def _is_cat(node: Node) -> bool:

@@ -46,28 +46,23 @@ def close_loop(mg: MaseGraph, loop: UnrolledLoop, number: int) -> list[Node]:
     last = results.get(last, last)
     inside |= set(boundaries)
     for nodes in zip(*loop.steps, strict=True):
-        given = [results.get(node, node) for node in nodes]
-        if _is_row(given, inside):
+        ends = [results.get(node, node) for node in nodes]
+        *outside, leaves = (any(user not in inside for user in node.users) for node in ends)
+        if any(outside) or (leaves and any(user in inside for user in ends[-1].users)):
             with mg.fx_graph.inserting_after(last):
-                rows = call(mg, nodes[-1], _target(COLLECT), given, number)
-            rejoin(mg, given, rows, inside)
+                rows = call(mg, nodes[-1], _target(COLLECT), ends, number)
+            rejoin(mg, ends, rows, inside)
     mg.fx_graph.eliminate_dead_code()
     return boundaries
-
-
-def _is_row(given: Sequence[Node], inside: set[Node]) -> bool:
-    outside = [any(user not in inside for user in node.users) for node in given]
-    return any(outside[:-1]) or (outside[-1] and any(user in inside for user in given[-1].users))
 
 
 def _boundary(
     mg: MaseGraph, node: Node, place: tuple[int, int, int], users: set[Node] | None
 ) -> Node:
-    """Insert a boundary behind a node, for some of its users or all."""
-    known = [user for user in node.users if users is None or user in users]
+    readers = [user for user in node.users if users is None or user in users]
     with mg.fx_graph.inserting_after(node):
         boundary = call(mg, node, _target(ROLE), node, *place)
-    for user in known:
+    for user in readers:
         user.replace_input_with(node, boundary)
     return boundary
 
@@ -77,7 +72,6 @@ def _target(role: str) -> object:
 
 
 def _take(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
-    """Let each step take the next part of what is its sequence then."""
     parts = [part for node in nodes if (part := part_of(node)) is not None]
     first, last = parts[0].index, parts[-1].index
     source, dim = parts[0].source, parts[0].dim
@@ -93,22 +87,20 @@ def _take(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
             order = [axis for axis in range(len(shape)) if axis != dim]
             order.insert(1, dim)
             rows = call(mg, nodes[0], aten.permute.default, rows, order)
-    _give(mg, loop, nodes, rows)
+    _read_rows(mg, loop, nodes, rows)
 
 
 def _repeat(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
-    """Let each step take the same from rows of it."""
     shape = common(nodes[0]).results["data_out_0"].shape
     with mg.fx_graph.inserting_after(nodes[0]):
         row = call(mg, nodes[0], aten.unsqueeze.default, nodes[0], 1)
     with mg.fx_graph.inserting_after(row):
         sizes = [-1, len(loop.steps), *shape[1:]]
         rows = call(mg, row, aten.expand.default, row, sizes)
-    _give(mg, loop, nodes, rows)
+    _read_rows(mg, loop, nodes, rows)
 
 
-def _give(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node], rows: Node) -> None:
-    """Let each step take its row in place of what it reads."""
+def _read_rows(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node], rows: Node) -> None:
     for index, (node, step) in enumerate(zip(nodes, loop.steps, strict=True)):
         users = [item for item in step if node in item.all_input_nodes]
         with mg.fx_graph.inserting_before(users[0]):
