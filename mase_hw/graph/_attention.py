@@ -86,7 +86,6 @@ def batch_first_attention() -> Iterator[None]:
 
 
 def _batch_first(module: nn.MultiheadAttention, *streams: Tensor) -> list[Tensor]:
-    """Return queries, keys and values with the batch first; what is one tensor stays one."""
     if module.batch_first:
         return list(streams)
     moved = {id(item): item.transpose(0, 1) for item in streams}

@@ -69,7 +69,6 @@ def _written_place(node: Node) -> tuple[int, Argument, Argument] | None:
 
 
 def _raise_cache(rewriter: Rewriter, base: Node, node: Node) -> None:
-    """Write a buffer of which one place is written as a memory of entries."""
     written = _written_place(node)
     assert written is not None
     dim, position, entry = written

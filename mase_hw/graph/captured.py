@@ -107,7 +107,7 @@ class CapturedGraph(nn.Module):
         )
 
     def returned(self) -> list[tuple[str, Argument]]:
-        """Return what the graph returns, by name: nodes, None, and Python constants."""
+        """Return the results of the graph by name: nodes, None, and Python constants."""
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
 
@@ -192,7 +192,6 @@ class CapturedGraph(nn.Module):
         return known[1]
 
     def _stamp(self, node: Node) -> tuple[object, ...]:
-        """Return what changes with what a node computes and with its constants."""
         constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
         versions = [None if item.is_inference() else item._version for item in constants]
         return node.target, node.args, *zip(map(id, constants), versions, strict=True)
@@ -261,7 +260,7 @@ def batch_size(inputs: Sequence[Tensor]) -> int | None:
 
 
 def returned(output: Node) -> list[tuple[str, Argument]]:
-    """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
+    """Return the results at an output node by name: see `MaseGraph.output_names`."""
     leaves, _ = tree_flatten_with_path(output.args[0])
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
 

@@ -74,7 +74,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
 
 
 def _leads(node: Node) -> bool:
-    """Return whether the batch is no dimension of a node's value but the first one."""
+    """True if the batch is no dimension of a node's value but the first one."""
     value = node.meta.get("val")
     return not isinstance(value, Tensor) or not any(map(is_dynamic, value.shape[1:]))
 
@@ -161,7 +161,7 @@ def _identifier(name: str) -> str:
 
 
 def outputs_agree(found: object, expected: object) -> bool:
-    """Return whether two structures of outputs hold the same values, up to rounding."""
+    """True if two structures of outputs hold the same values, up to rounding."""
     left, right = tensors_of(found), tensors_of(expected)
     return len(left) == len(right) and all(map(_close, left, right))
 
@@ -196,7 +196,7 @@ def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | N
 def _rows_are_independent(
     graph: MaseGraph, captured: GraphModule, dynamic: list[Node], given: list[Tensor] | None
 ) -> bool:
-    """Return whether a batch of inferences equals the inferences one by one.
+    """True if a batch of inferences equals the inferences one by one.
 
     Real numbers are random, whole numbers are 0 and 1. Where the model does not run on those, first
     whole numbers, which may be indices or corners of boxes, are rows of the examples, then all
@@ -230,7 +230,7 @@ def _rows_are_independent(
 
 
 def _counts_rows(result: Any) -> bool:
-    """Return whether a result has as many rows as the batch: not the first three, as `x[:3]`."""
+    """True if a result has as many rows as the batch: not the first three, as `x[:3]`."""
     value = result.meta.get("val") if isinstance(result, Node) else None
     alone = not isinstance(value, Tensor) or value.dim() == 0 or _is_constant(result)
     return alone or _has_dynamic_batch(result)
@@ -252,7 +252,7 @@ def _is_independent(
     carries: Sequence[bool],
     computed: Sequence[bool],
 ) -> bool | None:
-    """Return whether rows together equal rows one by one; None where the graph does not run.
+    """True if rows together equal rows one by one; None where the graph does not run.
 
     Results that are constant, by `computed`, do not count.
     """
@@ -264,16 +264,13 @@ def _is_independent(
                     value[row : row + 1] if carried else value
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
-                found = zip(together, tensors_of(graph.model(*one)), computed, strict=True)
-                if not all(_is_row(a, b, row) for a, b, counts in found if counts):
+                results = zip(together, tensors_of(graph.model(*one)), computed, strict=True)
+                pairs = [(a, b) for a, b, counts in results if counts and a.dim()]
+                if not all(_close(a[row : row + 1], b) for a, b in pairs):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None
     return True
-
-
-def _is_row(together: Tensor, alone: Tensor, row: int) -> bool:
-    return together.dim() == 0 or _close(together[row : row + 1], alone)
 
 
 def _random(value: Tensor, carried: bool, generator: torch.Generator) -> Tensor:

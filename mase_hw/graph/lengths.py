@@ -74,7 +74,7 @@ class Lengths:
         return padded, max(given)
 
     def cut(self, outputs: object, length: int | None) -> Any:
-        """Return what a graph returns for padded inputs at the length that they were given at."""
+        """Return results for padded inputs, cut to the length before padding."""
         if length is None or self.results is None:
             return outputs
         leaves, structure = tree_flatten(outputs)
@@ -94,7 +94,7 @@ def find_lengths(
     model: Callable[[Mapping[str, Tensor]], Any],
     padding: int,
 ) -> Lengths:
-    """Return whether sequences may be shorter than those of the example inputs.
+    """Return the length of example sequences, and whether shorter ones may be padded to it.
 
     Args:
         inputs: example inputs by name, with the batch first.
@@ -183,7 +183,6 @@ def _pad(value: Tensor, size: int, fill: int) -> Tensor:
 def _cuts(
     short: Sequence[Any], padded: Sequence[Any], length: int
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return the dimensions along which padded results, once cut, equal short ones."""
     found: list[tuple[int, ...]] = []
     if len(short) != len(padded):
         return None

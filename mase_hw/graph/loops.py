@@ -77,23 +77,23 @@ class Loop:
         return frozenset(rest | {node for row in self.states for node in row[1:-1]})
 
     def goes_on(self, end: Node) -> bool:
-        """Return whether what leaves the last layer there is read by that layer, or by all."""
+        """True if what leaves the last layer there is read by that layer, or by all."""
         last = {*self.layers[-1], *self.collects}
         return any(user in last for user in end.users)
 
 
 def is_boundary(node: Node) -> bool:
-    """Return whether a node is the place between two layers."""
+    """True if a node is the place between two layers."""
     return _role(node) == ROLE
 
 
 def is_take(node: Node) -> bool:
-    """Return whether a node takes the part of a step."""
+    """True if a node takes the part of a step."""
     return _role(node) == TAKE
 
 
 def is_collect(node: Node) -> bool:
-    """Return whether a node puts results of steps one behind the other."""
+    """True if a node puts results of steps one behind the other."""
     return _role(node) == COLLECT
 
 
@@ -160,7 +160,6 @@ def _layer(states: Sequence[Sequence[Node]], collects: Sequence[Node], number: i
 
 
 def _check(loop: Loop) -> None:
-    """Refuse layers that differ."""
     for number, layer in enumerate(loop.layers[1:], 1):
         difference = differing(loop, number)
         if difference:

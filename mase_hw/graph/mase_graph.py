@@ -55,8 +55,6 @@ class _Bound:
 
 
 class _Forward:
-    """A method whose signature depends on the object."""
-
     def __get__(self, graph: MaseGraph | None, owner: type[MaseGraph]) -> Callable[..., Any]:
         return _forward if graph is None else _Bound(graph)
 
@@ -170,7 +168,7 @@ class MaseGraph(CapturedGraph):
         return [found[name] for name in names]
 
     def through(self, run: Callable[[list[Tensor]], Any], *args: Tensor, **kwargs: Tensor) -> Any:
-        """Return what `run` makes of a caller's inputs, as a caller has it.
+        """Return the outputs of `run` on a caller's inputs, in the caller's order of dimensions.
 
         Args:
             run: takes tensors in the order of the inputs, the batch first, at the captured length.

@@ -82,7 +82,8 @@ def node_names(nodes: Iterable[Node]) -> dict[Node, str]:
     names: dict[Node, str] = {}
     used: set[str] = {"output"}
     owners: dict[str, str] = {}
-    for node in sorted(listed, key=_precedence):
+    order = {"placeholder": 0, "get_attr": 2, "output": 3}
+    for node in sorted(listed, key=lambda node: order.get(node.op, 1)):
         if node.op == "output":
             names[node] = "output"
             continue
@@ -102,10 +103,6 @@ def node_names(nodes: Iterable[Node]) -> dict[Node, str]:
         if call is not None and wanted == call.path:
             owners.setdefault(call.path, names[node])
     return names
-
-
-def _precedence(node: Node) -> int:
-    return {"placeholder": 0, "get_attr": 2, "output": 3}.get(node.op, 1)
 
 
 def _containers(calls: dict[Node, ModuleCall]) -> set[str]:

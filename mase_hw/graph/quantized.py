@@ -79,7 +79,9 @@ class GraphRun:
         values: dict[Node, Tensor] = {}
         given = iter(inputs)
         for node in self._nodes:
-            values[node] = self.step(node, values, next(given) if _is_input(node) else None)
+            values[node] = self.step(
+                node, values, next(given) if node.op == "placeholder" else None
+            )
         return values
 
     def step(
@@ -202,10 +204,6 @@ def _formats(node: Node) -> dict[str, Format]:
     """Return the formats of a node; what its layer declares while no pass gave any."""
     found = {name: spec.format for name, spec in _specs(node).items() if spec.format}
     return found or dict(metadata(node).declared)
-
-
-def _is_input(node: Node) -> bool:
-    return node.op == "placeholder"
 
 
 def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:

@@ -54,7 +54,7 @@ class _Constant:
 
 
 def is_rounding(node: Node) -> bool:
-    """Return whether a node rounds to a format of the model's own."""
+    """True if a node rounds to a format of the model's own."""
     return node.op == "call_function" and operator_for(node.target) is operator_for_role(ROUNDING)
 
 

@@ -121,7 +121,7 @@ def _inverse(module: GraphModule, node: Node) -> None:
 
 
 def _stands_for(node: Node, levels: Levels) -> bool:
-    """Return whether codes come from a rounding to the same levels, behind what moves them."""
+    """True if codes come from a rounding to the same levels, behind what moves them."""
     while node.target is not torch.ops.mase.fake_quantize.default:
         if node.op != "call_function" or len(node.all_input_nodes) != 1:
             return False
@@ -130,7 +130,6 @@ def _stands_for(node: Node, levels: Levels) -> bool:
 
 
 def _both(module: GraphModule, node: Node) -> None:
-    """Round reals to reals."""
     given = aten_arguments(node)
     axis = "axis" if "axis" in given else None
     _rounded(module, node, given["self"], _levels(module, node, axis))

@@ -117,7 +117,7 @@ def _is_cast(entry: Entry) -> bool:
 
 
 def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
-    """Return what each node but the casts computes, of what is cast where it is."""
+    """The computation of each node but casts, with operands as they are before casts."""
     casts: dict[str, str] = {}
     found = {}
 
@@ -141,7 +141,7 @@ def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
 
 
 def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
-    """Yield what two states differ in that is not fitted."""
+    """Yield the differences of two states, but for fitted numbers."""
     mine, theirs = _computed(own), _computed(given)
     yield from (f"{name} is in the graph alone" for name in mine if name not in theirs)
     yield from (f"{name} is in the state alone" for name in theirs if name not in mine)
@@ -156,7 +156,7 @@ def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
 
 
 def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
-    """Yield what the metadata of one node in two states differ in."""
+    """Yield the differences of one node's metadata in two states."""
     if own.pruned != given.pruned:
         yield f" is pruned {'here' if own.pruned else 'in the state'} alone"
     mine, theirs = _formats(own), _formats(given)
@@ -178,7 +178,6 @@ def _formats(known: MaseMetadata) -> dict[str, Format]:
 
 
 def _whole(known: MaseMetadata) -> set[str]:
-    """Return the tensors of whole numbers, which have as many bits as their values take."""
     common = known.common or CommonMetadata(None, {}, {})
     specs = {**common.operands, **common.results}
     return {name for name, spec in specs.items() if not spec.dtype.startswith(("float", "bfloat"))}

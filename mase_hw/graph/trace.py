@@ -175,7 +175,6 @@ def _evaluate(model: nn.Module) -> None:
 
 
 def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """Return the model's outputs on copies of its buffers and inputs."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
@@ -239,8 +238,6 @@ def _dynamic(
 
 
 def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Iterator[Dims]:
-    """Yield where the batch may be in each input."""
-
     def run(inputs: Sequence[Tensor]) -> Any:
         return _run(model, *tree_unflatten(inputs, structure))
 

@@ -123,7 +123,7 @@ def find_loops(mg: MaseGraph) -> list[UnrolledLoop]:
 
 
 def unlike_steps(mg: MaseGraph) -> str:
-    """Return what makes steps of a loop differ from each other; empty where there are none."""
+    """Return the first difference between steps that are nearly alike, else an empty text."""
     return next(filter(None, map(_Listing(mg).difference, _Listing(mg).stretches(loose=True))), "")
 
 
@@ -144,7 +144,7 @@ class _Listing:
         self._place = {node: number for number, node in enumerate(self._nodes)}
 
     def stretches(self, *, by_name: bool = False, loose: bool = False) -> Iterator[_Stretch]:
-        """Yield where the same comes again.
+        """Yield stretches in which the same nodes come again.
 
         Args:
             by_name: whether what several nodes read in the same way is known by its name, and not
@@ -187,7 +187,7 @@ class _Listing:
         return ("part", part.source.name, part.dim) if part else item.name
 
     def difference(self, stretch: _Stretch) -> str:
-        """Return what differs in nodes of the same operators; empty where steps take no parts."""
+        """The first difference between steps; empty where they take no parts."""
         nodes = self._nodes[stretch.start :][: stretch.count * stretch.period]
         if all(self._parts.keys().isdisjoint(node.all_input_nodes) for node in nodes):
             return ""

@@ -140,7 +140,6 @@ def _both(
     first: tuple[Fraction, ...],
     second: tuple[Fraction, ...],
 ) -> tuple[Fraction, ...]:
-    """Return a function of numbers, one of which may stand for all."""
     count = max(len(first), len(second))
     pairs = (item * (count if len(item) == 1 else 1) for item in (first, second))
     return tuple(map(function, *pairs))
@@ -252,7 +251,7 @@ class NodeCall:
     def setting(
         self, name: str, values: tuple[Value, ...], index: int, default: object = None
     ) -> list[int] | Any:
-        """Return what older versions give as an attribute, and newer ones as an operand."""
+        """Return a setting: an attribute in older versions, an operand in newer ones."""
         if name in self.attributes:
             return self.attributes[name]
         if index < len(values) and values[index] is not None:

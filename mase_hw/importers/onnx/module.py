@@ -155,7 +155,6 @@ class OnnxModule(nn.Module):
             )
 
     def _computed_ahead(self, node: OnnxNode, inputs: list[str], outputs: list[str]) -> bool:
-        """Compute a node whose operands are all constant."""
         kind = node.call.type
         if kind in _NOT_AHEAD or kind.startswith(_RANDOM):
             return False
@@ -344,7 +343,6 @@ def _entering(item: ValueInfoProto, tensor: Tensor) -> Value:
 
 
 def _example(file: Path, item: ValueInfoProto, generator: torch.Generator) -> Tensor:
-    """Return random numbers in the shape of an input, for one inference."""
     from onnx import TensorProto
 
     kind = item.type.WhichOneof("value")
@@ -428,7 +426,6 @@ def _stems(names: Sequence[str]) -> list[str]:
 
 
 def _unique(stem: str, taken: set[str]) -> str:
-    """Return an identifier that no other has, and no attribute of a module."""
     if stem[0].isdigit() or hasattr(nn.Module, stem) or stem in ("training", "places"):
         stem = f"n_{stem}"
     name, number = stem, 0

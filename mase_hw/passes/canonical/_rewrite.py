@@ -125,8 +125,6 @@ def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | 
 
 
 def _store_constants(mg: MaseGraph, node: Node) -> None:
-    """Make buffers of the tensors among a node's arguments."""
-
     def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value

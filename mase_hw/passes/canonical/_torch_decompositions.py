@@ -50,7 +50,7 @@ def expand_node(mg: MaseGraph, node: Node) -> bool:
 
 
 def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
-    """Return whether a decomposition gives a node's results on the example inputs.
+    """True if a decomposition gives a node's results on the example inputs.
 
     Not all of torch's do: that of `multilabel_margin_loss` counts targets behind the last one.
     """
@@ -69,7 +69,6 @@ def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
 
 
 def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | None:
-    """Return the results of a decomposition, called on a node's operands."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     inputs = iter(_streams_of(node))
     constants = {id(mg.constant(item)): item for item in _constants_of(node)}
@@ -173,7 +172,7 @@ def _example(node: Node, batch: int) -> Tensor:
 
 
 def _is_covered(graph: Graph) -> bool:
-    """Return whether something is computed, by operators alone, and it is one tensor."""
+    """True if something is computed, by operators alone, and it is one tensor."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     (output,) = graph.output_node().args
     return (

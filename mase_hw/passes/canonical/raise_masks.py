@@ -123,14 +123,12 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
 
 
 class _Masks:
-    """The masks of a graph, each taken apart once."""
-
     def __init__(self, mg: MaseGraph) -> None:
         self._mg = mg
         self._cache: dict[tuple[Node, bool], Mask | None] = {}
 
     def is_excluded(self, value: object) -> bool:
-        """Return whether a score of this value is left out."""
+        """True if a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
                 return False
@@ -161,7 +159,7 @@ class _Masks:
         return None if mask and adds and mask.kept is None and mask.seen is None else mask
 
     def of(self, node: Node, *, negated: bool = False) -> Mask | None:
-        """Return what a mask is made of; None for what is none.
+        """Return the parts of a mask; None for other nodes.
 
         Args:
             node: boolean, or what is added to scores.
@@ -257,7 +255,7 @@ def _probes(keys: int) -> Tensor:
 
 
 def _parts(value: Tensor, negated: bool) -> Mask | None:
-    """Return what a mask `[..., queries, keys]` of one inference is made of."""
+    """The parts of a mask `[..., queries, keys]` of one inference."""
     if value.dtype is torch.bool:
         seen = ~value if negated else value
         return Mask(None, None if bool(seen.all()) else seen, None)
@@ -269,7 +267,7 @@ def _parts(value: Tensor, negated: bool) -> Mask | None:
 
 
 def _follows(values: Tensor, rows: Tensor, first: Mask, negated: bool) -> bool:
-    """Return whether masks are the first one, without the keys that are zero in each row."""
+    """True if masks are the first one, without the keys that are zero in each row."""
     kept = (rows != 0).reshape(len(rows), *[1] * (values.dim() - 2), -1)
     seen = kept if first.seen is None else kept & first.seen
     if values.dtype is torch.bool:

@@ -141,7 +141,6 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
 
 
 def _check_input(mg: MaseGraph, number: int, given: object) -> None:
-    """Refuse an input of a batch that the graph was not captured for."""
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
         raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")

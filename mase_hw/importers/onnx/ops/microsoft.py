@@ -28,7 +28,6 @@ GIVEN = 3
 
 
 def _reals(node: NodeCall, given: Sequence[Value]) -> list[Tensor]:
-    """Return the reals of operands that follow each other."""
     return [real_values(node, *given[i : i + GIVEN]) for i in range(0, len(given), GIVEN)]
 
 

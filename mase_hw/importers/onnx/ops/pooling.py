@@ -18,7 +18,6 @@ _MEANS = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
 def _windows(node: NodeCall, values: Tensor) -> tuple[list[int], ...]:
-    """Return kernel, strides, dilations and what is padded before and behind."""
     kernel = list(node.get("kernel_shape"))
     rank = values.dim() - 2
     if len(kernel) != rank or not 1 <= rank <= 3:

@@ -17,7 +17,7 @@ TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 def paddings(
     node: NodeCall, spans: list[int], sizes: list[int], strides: list[int]
 ) -> tuple[list[int], list[int]]:
-    """Return what is padded before and behind along each dimension of space.
+    """Return the padding before and behind along each dimension of space.
 
     Args:
         node: with `auto_pad` and `pads`.

@@ -53,7 +53,6 @@ POWER = 0.5
 
 
 def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float], int]:
-    """Return the scales, and the dimension of their channels."""
     array = node.array(scale, "scale").astype(np.float64)
     for item in array.reshape(-1):
         if not (math.isfinite(item) and item > 0):
@@ -71,7 +70,6 @@ def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float
 
 
 def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) -> Value:
-    """Return the nearest values of integers with a scale."""
     low, high = _ends(node, bits)
     offsets = node.array(point, "zero point").astype(np.float64).reshape(-1)
     if len(set(offsets)) > 1 or offsets[0] != int(offsets[0]) or not low <= offsets[0] <= high:
@@ -85,7 +83,6 @@ def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) ->
 
 
 def _ends(node: NodeCall, bits: Value) -> tuple[int, int]:
-    """Return the least and the largest code."""
     width = float(node.array(bits, "bit width").reshape(-1)[0])
     if width != int(width) or not 1 <= width <= MAX_BITS:
         raise node.refuse(f"its bit width is {width}; allowed are 1 to {MAX_BITS}")
@@ -205,7 +202,6 @@ def _float_format(node: NodeCall, bits: int, digits: int, bias: int, most: float
 
 
 def _number(node: NodeCall, value: Value, what: str, default: float) -> float:
-    """Return an operand that is one number."""
     if value is None:
         return default
     found = {float(item) for item in node.array(value, what).reshape(-1)}
@@ -275,7 +271,6 @@ def _compared(node: NodeCall, values: Tensor, limits: Array, scale: float, offse
 
 
 def _whole(unit: float, low: int, high: int) -> Levels:
-    """Return the levels of the fewest bits that hold some codes."""
     bits = max(2, high.bit_length() + (low < 0), (-low - 1).bit_length() + 1 if low < 0 else 0)
     if low >= 0:
         return Levels((unit,), (0,), 0, 0, (1 << bits) - 1)

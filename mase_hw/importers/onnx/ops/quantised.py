@@ -112,7 +112,6 @@ def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> 
 
 
 def _reread(node: NodeCall, codes: Codes, levels: Levels) -> Tensor:
-    """Return the reals that codes stand for in another scale."""
     own = codes.levels
     if own is None or len(own.scale) > 1 or len(levels.scale) > 1:
         raise node.refuse("codes are read in another scale than they were made in, by channels")
@@ -240,7 +239,6 @@ def _sums(
 
 
 def _codes_around(node: NodeCall, x: Value, point: Value) -> Codes:
-    """Return codes that are read around the zero point that they were made with."""
     if not isinstance(x, Codes):
         raise node.refuse("its operand is no tensor of codes: give what QuantizeLinear made")
     levels = levels_of(node, Constant(np.ones(1)), point, x.low, x.high)

@@ -142,7 +142,6 @@ def _matrix(
 def _origins(
     node: NodeCall, size: int, target: int, factor: float, how: str, region: tuple[float, float]
 ) -> Reals:
-    """Place in the operand of each element of the result."""
     steps, (start, end) = np.arange(target, dtype=np.float64), region
     if how == "asymmetric":
         return steps / factor
