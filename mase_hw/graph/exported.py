@@ -51,10 +51,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(
-        module,
-        names,
-        output=lambda leaves: _structured(structure, iter(leaves)),
-        meta=_metadata,
+        module, names, output=lambda leaves: _structured(structure, iter(leaves)), meta=_metadata
     )
     if not any(node.op == "call_function" for node in model.graph.nodes):
         raise CaptureError(
@@ -247,10 +244,7 @@ def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
 
 
 def _is_independent(
-    graph: MaseGraph,
-    inputs: Sequence[Tensor],
-    carries: Sequence[bool],
-    computed: Sequence[bool],
+    graph: MaseGraph, inputs: Sequence[Tensor], carries: Sequence[bool], computed: Sequence[bool]
 ) -> bool | None:
     """True if rows together equal rows one by one; None where the graph does not run.
 

@@ -243,9 +243,5 @@ def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
         )
         common = replace(common, operands=operands, results=results)
     return replace(
-        own,
-        common=common,
-        software=given.software,
-        declared=given.declared,
-        exact=given.exact,
+        own, common=common, software=given.software, declared=given.declared, exact=given.exact
     )

@@ -17,14 +17,7 @@ from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 
 # Least widths: 80 characters show something of every column, however long the names are.
-_COLUMNS = {
-    "node": 14,
-    "operator": 8,
-    "shape": 6,
-    "format": 8,
-    "parallelism": 5,
-    "source": 10,
-}
+_COLUMNS = {"node": 14, "operator": 8, "shape": 6, "format": 8, "parallelism": 5, "source": 10}
 _WIDTH = 80
 
 

@@ -29,11 +29,7 @@ _Table = Mapping[OpOverload, Callable[..., Any]]
 
 # What a decomposition writes for a batch of either size differs where it counts the batch.
 _BATCHES = (2, 3)
-_SIZED = (
-    aten.view.default,
-    aten.reshape.default,
-    aten.expand.default,
-)
+_SIZED = (aten.view.default, aten.reshape.default, aten.expand.default)
 
 
 def expand_node(mg: MaseGraph, node: Node) -> bool:

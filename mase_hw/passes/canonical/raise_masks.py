@@ -15,16 +15,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
 from mase_hw.graph.rebuild import ancestors, evaluate
-from mase_hw.ops import (
-    EXCLUDED,
-    Mask,
-    Masked,
-    Masking,
-    Repeating,
-    maskings,
-    operator_for,
-    scaling,
-)
+from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, operator_for, scaling
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass

@@ -287,6 +287,4 @@ OPERATORS: dict[str, Function] = {
     "QuantizeLinear": quantized,
 }
 
-REFUSED = {
-    "DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically",
-}
+REFUSED = {"DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically"}
