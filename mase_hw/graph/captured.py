@@ -42,16 +42,9 @@ class CapturedGraph(nn.Module):
     model: GraphModule
 
     def __init__(
-        self,
-        model: GraphModule,
-        *,
-        name: str,
-        batched: bool,
-        batch_dims: BatchDims,
-        example_inputs: Sequence[Tensor],
-        frozen: Collection[str],
-        lengths: Lengths = ONE_LENGTH,
-    ) -> None:
+        self, model: GraphModule, *, name: str, batched: bool, batch_dims: BatchDims,
+        example_inputs: Sequence[Tensor], frozen: Collection[str], lengths: Lengths = ONE_LENGTH,
+    ) -> None:  # fmt: skip
         super().__init__()
         # The state is the graph module's own, under its own names.
         self.__dict__["model"] = model

@@ -340,15 +340,9 @@ class _Transform:
         return result.real if self.real_out else result
 
     def _along(
-        self,
-        splitter: Splitter,
-        value: Pair,
-        dim: int,
-        length: int | None,
-        norm: str | None,
-        real_in: bool,
-        real_out: bool,
-    ) -> Pair:
+        self, splitter: Splitter, value: Pair, dim: int, length: int | None, norm: str | None,
+        real_in: bool, real_out: bool,
+    ) -> Pair:  # fmt: skip
         shape = _shape(value)
         dim = dim % len(shape)
         if is_dynamic(shape[dim]):

@@ -184,10 +184,9 @@ def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | N
     if program.example_inputs is None:
         return None
     args, kwargs = program.example_inputs
-    leaves = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-    named = [kwargs.get(str(node.target)) for node in inputs[len(leaves) :]]
-    found = [*leaves, *(item for item in named if isinstance(item, Tensor))]
-    return found if len(found) == len(inputs) else None
+    leaves = tensors_of(args)
+    leaves += tensors_of([kwargs.get(str(node.target)) for node in inputs[len(leaves) :]])
+    return leaves if len(leaves) == len(inputs) else None
 
 
 def _rows_are_independent(
@@ -211,19 +210,18 @@ def _rows_are_independent(
     generator = torch.Generator().manual_seed(0)
     inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
     carries = [node in dynamic for node in _inputs(captured)]
-    found = _is_independent(graph, inputs, carries, computed)
+    independent = _is_independent(graph, inputs, carries, computed)
     for kinds in ((False,), (False, True)):
-        if found is not None or given is None:
+        if independent is not None or given is None:
             break
         rows = [
             _example_rows(value, drawn) if carried and drawn.is_floating_point() in kinds else drawn
             for value, drawn, carried in zip(given, inputs, carries, strict=True)
         ]
-        known = [row for row in rows if row is not None]
-        found = (
-            _is_independent(graph, known, carries, computed) if len(known) == len(rows) else None
-        )
-    return bool(found)
+        differ = [row for row in rows if row is not None]
+        if len(differ) == len(rows):
+            independent = _is_independent(graph, differ, carries, computed)
+    return bool(independent)
 
 
 def _counts_rows(result: Any) -> bool:
@@ -238,7 +236,7 @@ def _is_constant(node: Node) -> bool:
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
-    """Return as many rows of an example as were drawn; None where all of them are equal."""
+    """As many rows of an example as were drawn; None where all of them are equal."""
     rows = given[torch.arange(len(drawn)) % len(given)]
     return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
 

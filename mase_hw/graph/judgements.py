@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -11,6 +10,7 @@ from torch.fx import Node
 
 from mase_hw.graph.agreement import Judgement
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.reference import spec
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Judged, Numeric, Operator, operator_for
@@ -110,27 +110,14 @@ class _Marks:
 
     def _is_unit(self, rows: Node, unit: Node, axis: int, kind: str) -> bool:
         """True for one number a row that is the sum, or its like, of these rows."""
-        above = {item for item in self._before(rows) if self._size(item, axis) > 1}
-        for item in self._before(unit):
+        above = {item for item in reached(rows, _by_element) if self._size(item, axis) > 1}
+        for item in reached(unit, _by_element):
             operator = operator_for(item.target) if item.op == "call_function" else None
             if self._size(item, axis) == 1 and Judged.of(operator).row_unit == kind:
                 for _, source in stream_operands(item):
-                    if not above.isdisjoint(self._before(source)):
+                    if not above.isdisjoint(reached(source, _by_element)):
                         return True
         return False
-
-    def _before(self, node: Node) -> Iterator[Node]:
-        """Yield a node and what it is computed of element by element, and those that begin it."""
-        seen, waiting = set[Node](), [node]
-        while waiting:
-            item = waiting.pop()
-            if item in seen:
-                continue
-            seen.add(item)
-            yield item
-            operator = operator_for(item.target) if item.op == "call_function" else None
-            if operator is not None and _passes(operator):
-                waiting += [source for _, source in stream_operands(item)]
 
     def _size(self, node: Node, axis: int) -> int:
         shape = spec(node).shape
@@ -139,6 +126,13 @@ class _Marks:
 
 def _moves(operator: Operator | None) -> bool:
     return operator is not None and not operator.casts and Numeric.of(operator).keeps_format
+
+
+def _by_element(node: Node) -> list[Node]:
+    """The operands of what is computed element by element."""
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    passes = operator is not None and _passes(operator)
+    return [source for _, source in stream_operands(node)] if passes else []
 
 
 def _passes(operator: Operator) -> bool:

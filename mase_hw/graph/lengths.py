@@ -125,13 +125,9 @@ def find_lengths(
 
 
 def _tried(
-    inputs: Mapping[str, Tensor],
-    fills: Mapping[str, int],
-    size: int,
-    length: int,
-    graph: Callable[..., Any],
-    model: Callable[[Mapping[str, Tensor]], Any],
-) -> tuple[tuple[int, ...], ...] | None:
+    inputs: Mapping[str, Tensor], fills: Mapping[str, int], size: int, length: int,
+    graph: Callable[..., Any], model: Callable[[Mapping[str, Tensor]], Any],
+) -> tuple[tuple[int, ...], ...] | None:  # fmt: skip
     """Return how results are cut for one length; None where that gives other results."""
     short = {
         name: value.narrow(1, 0, length).clone() if name in fills else value

@@ -107,17 +107,11 @@ class MaseGraph(CapturedGraph):
     """
 
     def __init__(
-        self,
-        model: GraphModule,
-        *,
-        name: str = "model",
-        batched: bool = False,
-        example_inputs: Sequence[Tensor] = (),
-        frozen: Collection[str] = (),
-        hf_input_names: Sequence[str] | None = None,
-        batch_dims: BatchDims = FIRST,
+        self, model: GraphModule, *, name: str = "model", batched: bool = False,
+        example_inputs: Sequence[Tensor] = (), frozen: Collection[str] = (),
+        hf_input_names: Sequence[str] | None = None, batch_dims: BatchDims = FIRST,
         lengths: Lengths = ONE_LENGTH,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not isinstance(model, GraphModule):
             raise CaptureError(_how_to_trace(model, hf_input_names))
         super().__init__(
@@ -218,15 +212,9 @@ class MaseGraph(CapturedGraph):
             destination[f"{prefix}{KEY}"] = state
 
     def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         key = f"{prefix}{KEY}"
         if key in state_dict:
             take_state(self, state_dict[key])

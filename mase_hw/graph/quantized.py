@@ -142,12 +142,9 @@ class GraphRun:
         return arguments, {**streams, **constants}
 
     def _operands(
-        self,
-        node: Node,
-        operator: Operator,
-        values: Mapping[Node, Tensor],
+        self, node: Node, operator: Operator, values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
-    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
+    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:  # fmt: skip
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}

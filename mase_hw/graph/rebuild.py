@@ -18,15 +18,16 @@ from mase_hw._kinds import Argument, Table
 
 def ancestors(node: Node) -> Iterator[Node]:
     """Yield a node and all that it is computed of, the nearest first."""
-    return _reached(node, lambda item: item.all_input_nodes)
+    return reached(node, lambda item: item.all_input_nodes)
 
 
 def descendants(node: Node) -> Iterator[Node]:
     """Yield a node and all that depend on it, the nearest first."""
-    return _reached(node, lambda item: item.users)
+    return reached(node, lambda item: item.users)
 
 
-def _reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+def reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Yield a node and all that its neighbours lead to, the nearest first."""
     seen, waiting = {node}, [node]
     for item in waiting:
         yield item

@@ -114,13 +114,9 @@ def _traced(
 
 
 def _captured(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    title: str,
-    batched: bool | None,
-    levels: Found,
-) -> MaseGraph:
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], title: str,
+    batched: bool | None, levels: Found,
+) -> MaseGraph:  # fmt: skip
     """Return the graph; of layers that compare scales, which they give each other, as of others."""
     reason: CaptureError | None = None
     for bare in (False, True) if levels else (False,):
@@ -203,12 +199,9 @@ def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) 
 
 
 def _dynamic(
-    model: nn.Module,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    name: str,
+    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], name: str,
     batched: bool | None,
-) -> MaseGraph | None:
+) -> MaseGraph | None:  # fmt: skip
     leaves, structure = tree_flatten((args, kwargs))
     reason = "no input has a batch dimension: two dimensions at least"
     rows = FixedRows(model, batch_size(leaves) or 0)
@@ -251,13 +244,9 @@ def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Ite
 
 
 def _with_batch(
-    model: nn.Module,
-    leaves: list[Tensor],
-    structure: TreeSpec,
-    dims: Dims,
-    name: str,
+    model: nn.Module, leaves: list[Tensor], structure: TreeSpec, dims: Dims, name: str,
     rows: FixedRows,
-) -> MaseGraph:
+) -> MaseGraph:  # fmt: skip
     widened = [_widen(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
     shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf, dim in zip(widened, dims, strict=True):
@@ -276,12 +265,9 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Record,
-    shapes: Any,
+    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any,
     rows: FixedRows | None = None,
-) -> ExportedProgram:
+) -> ExportedProgram:  # fmt: skip
     try:
         exportable = (_exportable(model, kwargs, rows), _unguarded(model))
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())

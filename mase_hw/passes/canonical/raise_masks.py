@@ -208,14 +208,9 @@ class _Masks:
         return None
 
     def _tried_on(
-        self,
-        node: Node,
-        source: Node,
-        inside: set[Node],
-        negated: bool,
-        probes: Tensor,
+        self, node: Node, source: Node, inside: set[Node], negated: bool, probes: Tensor,
         turned: bool,
-    ) -> Mask | None:
+    ) -> Mask | None:  # fmt: skip
         order = [item for item in self._mg.nodes if item in inside]
 
         def compute(rows: Tensor) -> Tensor:

@@ -141,14 +141,9 @@ def _trunc(node: NodeCall, x: Value, *given: Value) -> Value:
 
 
 def _float_quant(
-    node: NodeCall,
-    x: Value,
-    scale: Value,
-    exponent: Value,
-    mantissa: Value,
-    bias: Value = None,
+    node: NodeCall, x: Value, scale: Value, exponent: Value, mantissa: Value, bias: Value = None,
     largest: Value = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Return the nearest floats of few bits; of a constant their format too."""
     mode = str(node.get("rounding_mode", "ROUND")).upper()
     if ROUNDINGS.get(mode) != "nearest_even":
