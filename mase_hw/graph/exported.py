@@ -16,7 +16,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import canonicalize, relax_views
-from mase_hw.graph._rewriter import is_dynamic
+from mase_hw.graph._rewriter import is_dynamic, shape_of
 from mase_hw.graph._values import check_values
 from mase_hw.graph._writes import out_of_place, writes
 from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
@@ -61,19 +61,16 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     graph = MaseGraph(model, name=_identifier(name))
     given = _given(program, _inputs(module))
     graph.batch_dims = dims
-    leads = not dims or all(map(_leads, module.graph.nodes))
+    # The batch is no dimension of a value but the first one.
+    leads = not dims or not any(
+        any(map(is_dynamic, shape_of(node)[1:])) for node in module.graph.nodes
+    )
     # A state is one sequence.
     graph.batched = bool(batched and dynamic) and leads and not graph.keeps_state
     if graph.batched:
         inside = None if given is None else dims.inside(given)
         graph.batched = _rows_are_independent(graph, module, dynamic, inside)
     return graph
-
-
-def _leads(node: Node) -> bool:
-    """True if the batch is no dimension of a node's value but the first one."""
-    value = node.meta.get("val")
-    return not isinstance(value, Tensor) or not any(map(is_dynamic, value.shape[1:]))
 
 
 _Canonical = tuple[GraphModule, list[Node], BatchDims]

@@ -69,7 +69,8 @@ class _Marks:
         axis = self.of[source].axis
         if axis is None or alike:
             return axis
-        if _moves(operator) and len(sources) == 1:
+        moves = operator is not None and not operator.casts and Numeric.of(operator).keeps_format
+        if moves and len(sources) == 1:
             return self._moved(node, source, axis)
         operand = spec(source).shape
         if len(shape) == len(operand):
@@ -122,10 +123,6 @@ class _Marks:
     def _size(self, node: Node, axis: int) -> int:
         shape = spec(node).shape
         return shape[axis] if axis < len(shape) else 0
-
-
-def _moves(operator: Operator | None) -> bool:
-    return operator is not None and not operator.casts and Numeric.of(operator).keeps_format
 
 
 def _by_element(node: Node) -> list[Node]:

@@ -36,7 +36,9 @@ def loss_nodes(mg: MaseGraph) -> set[Node]:
         users = [user for user in node.users if user.op != "output"]
         if node.op == "get_attr" or node in kept or not found.issuperset(users):
             continue
-        if (users or node in losses) and (kept or not _has_parameter(mg, node)):
+        read = [mg.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+        trains = any(isinstance(item, nn.Parameter) for item in read)
+        if (users or node in losses) and (kept or not trains):
             found.add(node)
     whole = {item for item in mg.nodes if item.op not in ("get_attr", "output")} <= found
     return set() if whole else found
@@ -68,8 +70,3 @@ def _inputs_read(mg: MaseGraph) -> Mapping[Node, frozenset[Node]]:
         own = [node] if node.op == "placeholder" else []
         found[node] = frozenset(own).union(*(found[item] for item in node.all_input_nodes))
     return found
-
-
-def _has_parameter(mg: MaseGraph, node: Node) -> bool:
-    read = [item for item in node.all_input_nodes if item.op == "get_attr"]
-    return any(isinstance(mg.constant(item), nn.Parameter) for item in read)

@@ -26,14 +26,13 @@ from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
 from mase_hw.graph._attention import as_written, batch_first_attention
-from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._dense import check_dense
-from mase_hw.graph._drawn import shared_windows
 from mase_hw.graph._fixed_rows import FixedRows
 from mase_hw.graph._given import arguments
 from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
 from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
+from mase_hw.graph._row_by_row import row_by_row
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
@@ -271,9 +270,8 @@ def _export(
     try:
         exportable = (_exportable(model, kwargs, rows), _unguarded(model))
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
-        calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), uncollected(), capturing(), *layers, *calls, *exportable):
+            for item in (quiet(), uncollected(), capturing(), *layers, row_by_row(), *exportable):
                 stack.enter_context(item)
             stack.enter_context(naming_units())
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)
