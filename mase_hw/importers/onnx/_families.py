@@ -6,7 +6,7 @@ import importlib
 from functools import cache
 from typing import Any
 
-from mase_hw.importers.onnx._values import Function, NodeCall
+from mase_hw.importers.onnx._values import Function, NodeCall, with_tensors
 from mase_hw.registry import modules, nearest
 
 OWN = ("", "ai.onnx")
@@ -24,7 +24,7 @@ def _declared(attribute: str) -> dict[tuple[str, str], Any]:
 @cache
 def functions() -> dict[tuple[str, str], Function]:
     """Return the functions that compute operators, by domain and type."""
-    return _declared("OPERATORS")
+    return {key: with_tensors(function) for key, function in _declared("OPERATORS").items()}
 
 
 @cache

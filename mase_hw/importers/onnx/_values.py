@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -278,6 +279,29 @@ class NodeCall:
 
 
 Function = Callable[..., Any]
+
+
+def with_tensors(function: Function) -> Function:
+    """Give a function tensors for the operands that it annotates as such.
+
+    Args:
+        function: of a node and its operands; those annotated as `Value` come as they are.
+    """
+    kinds = [
+        (item.name, str(item.annotation), item.kind is item.VAR_POSITIONAL)
+        for item in list(signature(function).parameters.values())[1:]
+    ]
+
+    def compute(node: NodeCall, *values: Value) -> Any:
+        rest = kinds[-1:] * (len(values) - len(kinds)) if kinds and kinds[-1][2] else []
+        operands = list(values)
+        for place, (name, kind, _) in enumerate([*kinds, *rest][: len(values)]):
+            if kind == "Tensor" or (kind == "Tensor | None" and values[place] is not None):
+                what = "operand" if len(name) == 1 else name
+                operands[place] = node.tensor(values[place], what)
+        return function(node, *operands)
+
+    return compute
 
 
 def of_sizes(function: Function, sizes: Callable[..., Any]) -> Function:

@@ -44,8 +44,7 @@ def _max_pool(node: NodeCall, x: Value) -> Any:
     return pool(values, kernel, strides, before, dilations, ceil_mode=ceil)
 
 
-def _average_pool(node: NodeCall, x: Value) -> Tensor:
-    values = node.tensor(x)
+def _average_pool(node: NodeCall, values: Tensor) -> Tensor:
     kernel, strides, dilations, before, behind = _windows(node, values)
     counts, ceil = bool(node.get("count_include_pad", 0)), bool(node.get("ceil_mode", 0))
     if any(dilation != 1 for dilation in dilations):
@@ -60,8 +59,8 @@ def _average_pool(node: NodeCall, x: Value) -> Tensor:
     return pool(wide, kernel, strides, 0, ceil) / pool(ones, kernel, strides, 0, ceil)
 
 
-def _lp_pool(node: NodeCall, x: Value) -> Tensor:
-    values, order = node.tensor(x), node.get("p", 2)
+def _lp_pool(node: NodeCall, values: Tensor) -> Tensor:
+    order = node.get("p", 2)
     kernel, strides, dilations, before, behind = _windows(node, values)
     if any(dilation != 1 for dilation in dilations) or node.get("ceil_mode", 0):
         raise node.refuse("dilations and ceil_mode are not known")
@@ -70,8 +69,7 @@ def _lp_pool(node: NodeCall, x: Value) -> Tensor:
     return (means * math.prod(kernel)) ** (1 / order)
 
 
-def _global(node: NodeCall, x: Value) -> Tensor:
-    values = node.tensor(x)
+def _global(node: NodeCall, values: Tensor) -> Tensor:
     dims = list(range(2, values.dim()))
     if node.type == "GlobalMaxPool":
         return torch.amax(values, dims, keepdim=True)

@@ -12,12 +12,11 @@ from mase_hw.importers.onnx._values import Function, NodeCall, Value
 
 
 def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Function:
-    def compute(node: NodeCall, x: Value, *others: Value) -> Tensor:
-        values, axes = node.tensor(x), node.setting("axes", others, 0)
-        keep = bool(node.get("keepdims", 1))
+    def compute(node: NodeCall, x: Tensor, *others: Value) -> Tensor:
+        axes, keep = node.setting("axes", others, 0), bool(node.get("keepdims", 1))
         if not axes and node.get("noop_with_empty_axes", 0):
-            return values
-        return function(values, axes or list(range(values.dim())), keep)
+            return x
+        return function(x, axes or list(range(x.dim())), keep)
 
     return compute
 
@@ -28,14 +27,12 @@ def _product(x: Tensor, dims: list[int], keep: bool) -> Tensor:
     return x
 
 
-def _index(node: NodeCall, x: Value) -> Tensor:
-    values, dim = node.tensor(x), node.get("axis", 0)
+def _index(node: NodeCall, x: Tensor) -> Tensor:
+    dim, keep = node.get("axis", 0), bool(node.get("keepdims", 1))
     function = torch.argmax if node.type == "ArgMax" else torch.argmin
-    keep = bool(node.get("keepdims", 1))
     if node.get("select_last_index", 0):
-        places = function(values.flip(dim), dim, keepdim=keep)
-        return torch.rsub(places, values.shape[dim] - 1)
-    return function(values, dim, keepdim=keep)
+        return torch.rsub(function(x.flip(dim), dim, keepdim=keep), x.shape[dim] - 1)
+    return function(x, dim, keepdim=keep)
 
 
 def _cumulation(
@@ -43,9 +40,9 @@ def _cumulation(
 ) -> Function:
     """Cumulation; `without` takes each element out of its own result where it is exclusive."""
 
-    def compute(node: NodeCall, x: Value, axis: Value) -> Tensor:
-        values, dim = node.tensor(x), node.integer(axis, "axis")
-        values = values.flip(dim) if node.get("reverse", 0) else values
+    def compute(node: NodeCall, x: Tensor, axis: Value) -> Tensor:
+        dim = node.integer(axis, "axis")
+        values = x.flip(dim) if node.get("reverse", 0) else x
         results = function(values, dim)
         if node.get("exclusive", 0):
             results = without(results, values, dim)
