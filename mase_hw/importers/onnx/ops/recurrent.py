@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Function, NodeCall, Value
+from mase_hw.importers.onnx._values import Function, NodeCall
 
 # Activations by their names in lower case, with the alpha and beta that a file may give.
 _ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
@@ -98,10 +98,9 @@ def _layer(
     """
 
     def compute(
-        node: NodeCall, x: Value, w: Value, r: Value, b: Value = None, lengths: Value = None,
-        *initial: Value,
+        node: NodeCall, values: Tensor, first: Tensor, second: Tensor, b: Tensor | None = None,
+        lengths: Tensor | None = None, *initial: Tensor | None,
     ) -> Any:  # fmt: skip
-        values, first, second = node.tensor(x), node.tensor(w), node.tensor(r)
         batch_first = bool(node.get("layout", 0))
         if not batch_first:
             # In whatever order a file has them, inferences follow each other here.
@@ -109,11 +108,10 @@ def _layer(
         size, direction = second.shape[-1], str(node.get("direction", "forward"))
         if direction not in _WAYS:
             raise node.refuse(f"its direction is {direction!r}; allowed: {', '.join(_WAYS)}")
-        given = [None if item is None else node.tensor(item) for item in initial]
-        given += [None] * (states + 1 - len(given))
+        given = (*initial, *[None] * (states + 1))[: states + 1]
         results, ends = [], []
         for place, backward in enumerate(_WAYS[direction]):
-            bias = values.new_zeros(2 * gates * size) if b is None else node.tensor(b)[place]
+            bias = values.new_zeros(2 * gates * size) if b is None else b[place]
             peeps = given[states]
             own = _Direction(
                 first[place], second[place], bias[: gates * size], bias[gates * size :],
@@ -142,12 +140,12 @@ def _layer(
 
 def _run(
     node: NodeCall, step: Callable[[NodeCall, _Direction, Tensor, States], States],
-    own: _Direction, values: Tensor, state: States, lengths: Value, *, backward: bool,
+    own: _Direction, values: Tensor, state: States, lengths: Tensor | None, *, backward: bool,
 ) -> tuple[Tensor, States]:  # fmt: skip
     count = values.shape[1]
     if not isinstance(count, int):
         raise node.refuse("its sequence has a length that is not known; export a fixed one")
-    ends = None if lengths is None else node.tensor(lengths).reshape(-1, 1)
+    ends = None if lengths is None else lengths.reshape(-1, 1)
     outputs = [state[0]] * count
     for place in reversed(range(count)) if backward else range(count):
         new = step(node, own, values[:, place], state)
