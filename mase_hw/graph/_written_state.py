@@ -183,8 +183,8 @@ class _Stream:
             if node not in values:
                 args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = overload(node.target)(*args, **kwargs)
-        found: Tensor = values[self._next]
-        return found
+        following: Tensor = values[self._next]
+        return following
 
     def _parts(
         self, origins: Tensor, delays: Tensor

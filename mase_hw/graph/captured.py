@@ -146,8 +146,8 @@ class CapturedGraph(nn.Module):
 
         Every call of the graph is then the next inference; the first one after `reset`.
         """
-        found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
-        return any(isinstance(operator, Stateful) for operator in found)
+        operators = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
+        return any(isinstance(operator, Stateful) for operator in operators)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`.
@@ -223,8 +223,8 @@ class CapturedGraph(nn.Module):
         if known is None or known[0] is not call:
             known = call, None, call.operator.hardware(call)
         if known[1] != key:
-            made = known[2].styled(style).on(Device.of(device), outside)
-            known = self._netlists[node] = call, key, made
+            netlist = known[2].styled(style).on(Device.of(device), outside)
+            known = self._netlists[node] = call, key, netlist
         return known[2]
 
     def rounds(self, node: Node) -> int:

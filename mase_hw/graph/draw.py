@@ -89,8 +89,8 @@ def draw_graph(mg: CapturedGraph, path: str | Path) -> Path:
     Raises:
         OutputError: when the file cannot be written, or is somebody else's.
     """
-    with result_file(Path(path)) as made:
-        made.write_text(render_svg(mg), encoding="utf-8")
+    with result_file(Path(path)) as file:
+        file.write_text(render_svg(mg), encoding="utf-8")
     return Path(path)
 
 

@@ -154,9 +154,9 @@ def _identifier(name: str) -> str:
     return text
 
 
-def outputs_agree(found: object, expected: object) -> bool:
+def outputs_agree(outputs: object, expected: object) -> bool:
     """True if two structures of outputs hold the same values, up to rounding."""
-    left, right = tensors_of(found), tensors_of(expected)
+    left, right = tensors_of(outputs), tensors_of(expected)
     return len(left) == len(right) and all(map(_close, left, right))
 
 

@@ -117,11 +117,11 @@ def find_lengths(
         name: torch.randn(value.shape, generator=generator).to(value) if _is_real(value) else value
         for name, value in inputs.items()
     }
-    found = [
+    cuts = [
         _tried(drawn, fills, size, length, graph, model)
         for length in sorted({(size + 1) // 2, size - 1})
     ]
-    return Lengths(size, fills, found[0] if found.count(found[0]) == len(found) else None)
+    return Lengths(size, fills, cuts[0] if cuts.count(cuts[0]) == len(cuts) else None)
 
 
 def _tried(
@@ -148,15 +148,15 @@ def _tried(
     if not content:
         return None
     try:
-        expected, found = tree_leaves(model(short)), tree_leaves(graph(*padded.values()))
+        expected, results = tree_leaves(model(short)), tree_leaves(graph(*padded.values()))
         others = tree_leaves(graph(*{**padded, **content}.values()))
     except (CaptureError, UnitError, RuntimeError, IndexError, ValueError):
         return None
-    dims = _cuts(expected, found, length)
+    dims = _cuts(expected, results, length)
     if dims is None:
         return None
     # In small or new models a look at the padding makes a small difference.
-    pairs = zip(found, others, dims, strict=True)
+    pairs = zip(results, others, dims, strict=True)
     same = all(_same(_narrow(a, item, length), _narrow(b, item, length)) for a, b, item in pairs)
     return dims if same else None
 
@@ -179,12 +179,12 @@ def _pad(value: Tensor, size: int, fill: int) -> Tensor:
 def _cuts(
     short: Sequence[Any], padded: Sequence[Any], length: int
 ) -> tuple[tuple[int, ...], ...] | None:
-    found: list[tuple[int, ...]] = []
+    cuts: list[tuple[int, ...]] = []
     if len(short) != len(padded):
         return None
     for one, whole in zip(short, padded, strict=True):
         if not isinstance(one, Tensor) or one.dim() != whole.dim():
-            found.append(())
+            cuts.append(())
             continue
         dims = tuple(dim for dim in range(one.dim()) if one.shape[dim] != whole.shape[dim])
         whole = _narrow(whole, dims, length)
@@ -192,8 +192,8 @@ def _cuts(
             one.double(), whole.double(), _TOLERANCE, _TOLERANCE, equal_nan=True
         ):
             return None
-        found.append(dims)
-    return tuple(found)
+        cuts.append(dims)
+    return tuple(cuts)
 
 
 def _narrow(value: Any, dims: Sequence[int], length: int) -> Any:

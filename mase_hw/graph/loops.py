@@ -40,10 +40,10 @@ class Loop:
     @property
     def twins(self) -> dict[Node, tuple[Node, ...]]:
         """By node of a layer, the nodes at its place in all layers."""
-        found: dict[Node, tuple[Node, ...]] = {}
+        twins: dict[Node, tuple[Node, ...]] = {}
         for nodes in self.places:
-            found |= dict.fromkeys(nodes, nodes)
-        return found
+            twins |= dict.fromkeys(nodes, nodes)
+        return twins
 
     @property
     def places(self) -> list[tuple[Node, ...]]:
@@ -122,7 +122,7 @@ def loops_of(mg: MaseGraph) -> tuple[Loop, ...]:
             states.setdefault(given["loop"], {}).setdefault(given["state"], []).append(node)
         elif is_collect(node):
             collects.setdefault(aten_arguments(node)["loop"], []).append(node)
-    found = []
+    loops = []
     for loop, rows_of in states.items():
         rows = [sorted(rows_of[state], key=_number) for state in sorted(rows_of)]
         if len(rows[0]) < 3:
@@ -134,8 +134,8 @@ def loops_of(mg: MaseGraph) -> tuple[Loop, ...]:
         ]
         item = Loop(tuple(map(tuple, rows)), tuple(layers), tuple(own))
         _check(item)
-        found.append(item)
-    return tuple(found)
+        loops.append(item)
+    return tuple(loops)
 
 
 def _number(boundary: Node) -> int:

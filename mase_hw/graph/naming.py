@@ -106,14 +106,14 @@ def node_names(nodes: Iterable[Node]) -> dict[Node, str]:
 
 
 def _containers(calls: dict[Node, ModuleCall]) -> set[str]:
-    found = {""}
+    paths = {""}
     for call in calls.values():
         parts = call.path.split(".")
-        found.update(".".join(parts[:depth]) for depth in range(len(parts)))
+        paths.update(".".join(parts[:depth]) for depth in range(len(parts)))
     for node in calls:
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        found.update(str(path).split("@")[0] for path, _ in stack[:-1])
-    return found
+        paths.update(str(path).split("@")[0] for path, _ in stack[:-1])
+    return paths
 
 
 def _identifier(text: str, prefix: str) -> str:

@@ -199,8 +199,8 @@ class GraphRun:
 
 def _formats(node: Node) -> dict[str, Format]:
     """Return the formats of a node; what its layer declares while no pass gave any."""
-    found = {name: spec.format for name, spec in _specs(node).items() if spec.format}
-    return found or dict(metadata(node).declared)
+    formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
+    return formats or dict(metadata(node).declared)
 
 
 def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:

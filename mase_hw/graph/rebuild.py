@@ -180,8 +180,8 @@ def _copy_tensor(value: Tensor, memo: dict[int, Argument]) -> Tensor:
         if isinstance(value, nn.Parameter):
             cloned = nn.Parameter(cloned, requires_grad=value.requires_grad)
         memo[id(value)] = cloned
-    found: Tensor = memo[id(value)]
-    return found
+    copied: Tensor = memo[id(value)]
+    return copied
 
 
 def own_copy(value: Tensor) -> Tensor:

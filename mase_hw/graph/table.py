@@ -83,8 +83,8 @@ def _specs(mg: CapturedGraph, nodes: Sequence[Node]) -> list[list[TensorSpec]]:
     known = [list(result_specs(node).values()) for node in nodes]
     if any(known) or not mg.example_inputs:
         return known
-    found = infer_specs(mg)
-    return [list(found.get(node, {}).values()) for node in nodes]
+    inferred = infer_specs(mg)
+    return [list(inferred.get(node, {}).values()) for node in nodes]
 
 
 def _row(node: Node, specs: Sequence[TensorSpec]) -> list[str]:

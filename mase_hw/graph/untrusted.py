@@ -89,11 +89,11 @@ def find_operator(target: object) -> object:
         space, *names = target.split(".")
         if space == "operator" and len(names) == 1 and names[0] in _ARITHMETIC:
             return getattr(operator, names[0])
-        found: object = getattr(torch.ops, space, None)
+        member: object = getattr(torch.ops, space, None)
         for name in names:
-            found = getattr(found, name, None)
-        if isinstance(found, torch._ops.OpOverload) and not _opens_files(found):
-            return found
+            member = getattr(member, name, None)
+        if isinstance(member, torch._ops.OpOverload) and not _opens_files(member):
+            return member
     raise DataError(f"the file calls {_shown(target)}, which is not registered with torch")
 
 

@@ -270,12 +270,12 @@ class NodeCall:
             return value.values
         if value is None:
             raise self.refuse(f"its {what} is missing")
-        found = value.tensor
-        if found is None and value.array.dtype == object:
-            found = torch.tensor(value.array.tolist())
-        elif found is None:
-            found = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
-        return found if value.levels is None else value.levels.rounded(found)
+        tensor = value.tensor
+        if tensor is None and value.array.dtype == object:
+            tensor = torch.tensor(value.array.tolist())
+        elif tensor is None:
+            tensor = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
+        return tensor if value.levels is None else value.levels.rounded(tensor)
 
 
 Function = Callable[..., Any]

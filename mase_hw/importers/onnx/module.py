@@ -382,8 +382,8 @@ def _real(value: Value) -> Tensor:
     return value
 
 
-def _listed(found: object) -> list[Any]:
-    return list(found) if isinstance(found, tuple | list) else [found]
+def _listed(results: object) -> list[Any]:
+    return list(results) if isinstance(results, tuple | list) else [results]
 
 
 def _check_input(title: str, name: str, shape: Sequence[int]) -> None:
@@ -393,8 +393,8 @@ def _check_input(title: str, name: str, shape: Sequence[int]) -> None:
         )
 
 
-def _check_sizes(call: NodeCall, found: object, most: int = MAX_ELEMENTS) -> None:
-    for value in _listed(found):
+def _check_sizes(call: NodeCall, results: object, most: int = MAX_ELEMENTS) -> None:
+    for value in _listed(results):
         tensor = value.values if isinstance(value, Codes | Sums) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0
         if elements > most:
@@ -417,12 +417,12 @@ def _stems(names: Sequence[str]) -> list[str]:
             break
         shared += 1
     taken: set[str] = set()
-    found = []
+    stems = []
     for path in paths:
         own = path[shared:] if len(path) > 1 else path
         stem = _plain("_".join(own))[-LONGEST_NAME:].strip("_")
-        found.append(_unique(stem or "node", taken))
-    return found
+        stems.append(_unique(stem or "node", taken))
+    return stems
 
 
 def _unique(stem: str, taken: set[str]) -> str:

@@ -56,8 +56,8 @@ def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
     with torch.no_grad():
         inputs = mg.batch_dims.inside(list(mg.example_inputs))
         values = GraphRun(mg, only=()).values(inputs)
-        found = traced(*(values[item.name] for item in _streams_of(node)))
-    pairs = zip(_results_of(found), _results_of(values[node.name]), strict=False)
+        results = traced(*(values[item.name] for item in _streams_of(node)))
+    pairs = zip(_results_of(results), _results_of(values[node.name]), strict=False)
     return all(
         torch.allclose(left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
         for left, right in pairs
@@ -79,10 +79,10 @@ def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | Non
             args, kwargs = map_arg((item.args, item.kwargs), values.__getitem__)
             values[item] = mg.fx_graph.create_node("call_function", item.target, args, kwargs)
     (output,) = traced.graph.output_node().args
-    found = [values[item] for item in _results_of(output)]
-    if not all(isinstance(item, Node) and item.op == "call_function" for item in found):
+    results = [values[item] for item in _results_of(output)]
+    if not all(isinstance(item, Node) and item.op == "call_function" for item in results):
         return None
-    return [Proxy(item, tracer) for item in found]
+    return [Proxy(item, tracer) for item in results]
 
 
 def _decomposition(mg: MaseGraph, node: Node) -> GraphModule | None:

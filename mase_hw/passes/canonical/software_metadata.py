@@ -179,13 +179,13 @@ def _operands(
         return {}
     operator = operator_for(node.target)
     names = operator.operand_names if operator else OPERAND_NAMES
-    found = {}
+    operands = {}
     for name, value in tensor_arguments(node, names):
         if isinstance(value, Node):
-            found[name] = observed[value]["data_out_0"]
+            operands[name] = observed[value]["data_out_0"]
         else:
             constant = constant_value(mg.model, value)
             assert constant is not None
-            found[name] = _Observed()
-            found[name].add(constant)
-    return found
+            operands[name] = _Observed()
+            operands[name].add(constant)
+    return operands

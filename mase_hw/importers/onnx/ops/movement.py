@@ -44,10 +44,10 @@ def _keeping(function: Callable[..., Any]) -> Callable[..., Any]:
             return function(node, x, *others)
         if x.levels is not None and len(x.levels.scale) > 1:
             raise node.refuse("codes with a scale for each channel are moved; move the reals")
-        found = function(node, x.values, *others)
-        if isinstance(found, Tensor):
-            return replace(x, values=found)
-        return [replace(x, values=item) for item in found]
+        moved = function(node, x.values, *others)
+        if isinstance(moved, Tensor):
+            return replace(x, values=moved)
+        return [replace(x, values=item) for item in moved]
 
     return compute
 

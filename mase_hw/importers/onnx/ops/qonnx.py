@@ -199,17 +199,17 @@ def _float_format(node: NodeCall, bits: int, digits: int, bias: int, most: float
 def _number(node: NodeCall, value: Value, what: str, default: float) -> float:
     if value is None:
         return default
-    found = {float(item) for item in node.array(value, what).reshape(-1)}
-    if len(found) != 1:
-        raise node.refuse(f"its {what} are {len(found)} different ones; allowed is one")
-    return found.pop()
+    numbers = {float(item) for item in node.array(value, what).reshape(-1)}
+    if len(numbers) != 1:
+        raise node.refuse(f"its {what} are {len(numbers)} different ones; allowed is one")
+    return numbers.pop()
 
 
 def _whole_number(node: NodeCall, value: Value, what: str, default: int = 0) -> int:
-    found = _number(node, value, what, default)
-    if not float(found).is_integer():
-        raise node.refuse(f"its {what} is {found}; allowed are whole numbers")
-    return int(found)
+    number = _number(node, value, what, default)
+    if not float(number).is_integer():
+        raise node.refuse(f"its {what} is {number}; allowed are whole numbers")
+    return int(number)
 
 
 def _bipolar(node: NodeCall, x: Value, scale: Value) -> Value:

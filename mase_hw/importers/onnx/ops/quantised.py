@@ -69,15 +69,15 @@ def _range(node: NodeCall, kind: object, point: Value) -> tuple[int, int]:
         name = TensorProto.DataType.Name(kind)
         if name in FOUR_BITS:
             return FOUR_BITS[name]
-        found = RANGES.get(name.lower())
+        ends = RANGES.get(name.lower())
     elif isinstance(point, Constant):
-        found = RANGES.get(str(point.array.dtype))
+        ends = RANGES.get(str(point.array.dtype))
         name = str(point.array.dtype)
     else:
         return RANGES["uint8"]
-    if found is None:
+    if ends is None:
         raise node.refuse(f"codes of type {name} are not known; allowed: {', '.join(RANGES)}")
-    return found
+    return ends
 
 
 def quantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:

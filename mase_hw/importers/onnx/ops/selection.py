@@ -128,9 +128,9 @@ def _col2im(node: NodeCall, x: Tensor, image: Value, block: Value) -> Tensor:
     if rank != 2:
         raise node.refuse(f"images of {rank} dimensions are not known; allowed are 2")
     whole = [size + pads[i] + pads[i + rank] for i, size in enumerate(shape)]
-    found = F.fold(x, whole, kernel, dilations, 0, strides)
+    folded = F.fold(x, whole, kernel, dilations, 0, strides)
     (top, left), (height, width) = pads[:2], shape
-    return found[:, :, top : top + height, left : left + width]
+    return folded[:, :, top : top + height, left : left + width]
 
 
 def _window(*weights: float) -> Function:
