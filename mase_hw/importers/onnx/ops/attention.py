@@ -24,9 +24,9 @@ def _attention(
             for item, count in ((queries, heads), (keys, shared), (values, shared))
         )
     past = 0
-    if past_key is not None and past_value is not None:
-        past = past_key.shape[2]
-        keys, values = torch.cat([past_key, keys], 2), torch.cat([past_value, values], 2)
+    if past_key is not None:
+        past, keys = past_key.shape[2], torch.cat([past_key, keys], 2)
+        values = torch.cat([node.tensor(past_value, "past_value"), values], 2)
     present = keys, values
     repeats = queries.shape[1] // keys.shape[1]
     if repeats > 1:
@@ -90,7 +90,7 @@ def _rotary(
 ) -> Tensor:
     values, tables = x, (cosines, sines)
     if merged := x.dim() == 3:
-        values = x.unflatten(2, (node.get("num_heads"), -1)).transpose(1, 2)
+        values = _heads(x, node.get("num_heads"))
     if positions is not None:
         tables = cosines[positions], sines[positions]
     size = node.get("rotary_embedding_dim", 0) or values.shape[-1]

@@ -65,8 +65,8 @@ def _lp_pool(node: NodeCall, values: Tensor) -> Tensor:
     if any(dilation != 1 for dilation in dilations) or node.get("ceil_mode", 0):
         raise node.refuse("dilations and ceil_mode are not known")
     powers = padded(values.abs() ** order, before, behind)
-    means = _MEANS[len(kernel) - 1](powers, kernel, strides)
-    return (means * math.prod(kernel)) ** (1 / order)
+    means: Tensor = _MEANS[len(kernel) - 1](powers, kernel, strides)
+    return torch.pow(means * math.prod(kernel), 1 / order)
 
 
 def _global(node: NodeCall, values: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ def _hardmax(node: NodeCall, x: Tensor) -> Tensor:
 
 
 def _gather_nd(node: NodeCall, x: Tensor, index: Tensor) -> Tensor:
-    listed = [item.squeeze(-1) for item in index.long().split(1, -1)]
+    listed = [item.squeeze(-1) for item in torch.split(index.long(), 1, -1)]
     batch = [
         torch.arange(x.shape[dim]).reshape([-1] + [1] * (index.dim() - dim - 2))
         for dim in range(node.get("batch_dims", 0))
@@ -46,7 +46,7 @@ _REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
 
 def _scatter_nd(node: NodeCall, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     values, shape, how = x.clone(), x.shape, node.get("reduction", "none")
-    places = tuple(item.squeeze(-1) for item in index.long().split(1, -1))
+    places = tuple(item.squeeze(-1) for item in torch.split(index.long(), 1, -1))
     if how in ("none", "add"):
         return values.index_put(places, updates, accumulate=how == "add")
     strides = [math.prod(shape[dim + 1 :]) for dim in range(len(places))]
@@ -67,7 +67,8 @@ def _scatter_elements(node: NodeCall, x: Tensor, index: Tensor, updates: Tensor)
 
 def _eye_like(node: NodeCall, x: Tensor) -> Tensor:
     (rows, columns), kind = x.shape, node.get("dtype")
-    where = torch.arange(columns) - torch.arange(rows).unsqueeze(1) == node.get("k", 0)
+    below = torch.arange(columns) - torch.arange(rows).unsqueeze(1)
+    where: Tensor = below == node.get("k", 0)
     return where.to(x.dtype if kind is None else dtype_of(node, kind))
 
 
@@ -128,7 +129,8 @@ def _col2im(node: NodeCall, x: Tensor, image: Value, block: Value) -> Tensor:
     if rank != 2:
         raise node.refuse(f"images of {rank} dimensions are not known; allowed are 2")
     whole = [size + pads[i] + pads[i + rank] for i, size in enumerate(shape)]
-    folded = F.fold(x, whole, kernel, dilations, 0, strides)
+    fold: Any = F.fold
+    folded: Tensor = fold(x, whole, kernel, dilations, 0, strides)
     (top, left), (height, width) = pads[:2], shape
     return folded[:, :, top : top + height, left : left + width]
 
