@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 from collections.abc import Iterator
 from math import sqrt
 from typing import Any
@@ -36,39 +37,27 @@ def as_written() -> Iterator[None]:
 def batch_first_attention() -> Iterator[None]:
     """Let modules compute attention batch first, where they take it so."""
     original = nn.MultiheadAttention.forward
+    signature = inspect.signature(original)
     attention = nn.functional.scaled_dot_product_attention
 
     @functools.wraps(original)
-    def forward(
-        self: nn.MultiheadAttention,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        key_padding_mask: Tensor | None = None,
-        need_weights: bool = True,
-        attn_mask: Tensor | None = None,
-        average_attn_weights: bool = True,
-        is_causal: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self: nn.MultiheadAttention, *args: Any, **kwargs: Any) -> Any:
+        call = signature.bind(self, *args, **kwargs)
+        call.apply_defaults()
+        options = call.arguments
+        query, key, value = (options[name] for name in ("query", "key", "value"))
         if query.dim() != 3 or self.training:
-            given: Any = (
-                key_padding_mask,
-                need_weights,
-                attn_mask,
-                average_attn_weights,
-                is_causal,
-            )
-            return original(self, query, key, value, *given)
+            return original(self, *args, **kwargs)
         streams = _longer(self, _projected(self, *_batch_first(self, query, key, value)))
         query, key, value = (
             item.reshape(*item.shape[:2], self.num_heads, self.head_dim).transpose(1, 2)
             for item in streams
         )
-        seen = _mask(self, key_padding_mask, attn_mask)
+        seen = _mask(self, options["key_padding_mask"], options["attn_mask"])
         weights = None
-        if need_weights:
+        if options["need_weights"]:
             result, weights = _weighted(query, key, value, seen)
-            weights = weights.mean(dim=1) if average_attn_weights else weights
+            weights = weights.mean(dim=1) if options["average_attn_weights"] else weights
         else:
             result = attention(query, key, value, attn_mask=seen)
         result = self.out_proj(result.transpose(1, 2).flatten(-2))
@@ -86,7 +75,6 @@ def batch_first_attention() -> Iterator[None]:
 
 
 def _batch_first(module: nn.MultiheadAttention, *streams: Tensor) -> list[Tensor]:
-    """Return queries, keys and values with the batch first; what is one tensor stays one."""
     if module.batch_first:
         return list(streams)
     moved = {id(item): item.transpose(0, 1) for item in streams}

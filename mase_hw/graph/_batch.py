@@ -98,7 +98,7 @@ class _OneRow:
                     )
 
     def _counts_rows(self, node: Node) -> bool:
-        """Return whether the size of the batch, or of what is computed, decides a constant."""
+        """True if the size of the batch, or of what is computed, decides a constant."""
         return any(
             item not in self._constants or any(map(is_dynamic, (item, *shape_of(item))))
             for item in ancestors(node)
@@ -126,7 +126,7 @@ class _OneRow:
                 user.replace_input_with(node, repeated)
 
     def _takes(self, user: Node, node: Node, once: Node) -> bool:
-        """Return whether a call gives the same with one row; a join is made to."""
+        """True if a call gives the same with one row; a join is made to."""
         if user.op != "call_function":
             return False
         if user.target in _ROW_BY_ROW:
@@ -150,7 +150,6 @@ class _OneRow:
         return _shapes(value) == _shapes(user.meta["val"])
 
     def _one_inference(self, node: Node) -> Node:
-        """Write a constant for a batch of one."""
         if node.op == "get_attr":
             return node
         if node not in self._single:
@@ -200,14 +199,13 @@ def _count_rows(rewriter: Rewriter, node: Node) -> None:
 
 
 def _counted(rewriter: Rewriter, rows: Argument) -> Node | None:
-    """Return an input that has so many rows."""
     size = rows.meta["val"] if isinstance(rows, Node) else rows
     inputs = (item for item in rewriter.graph.nodes if item.op == "placeholder")
     return next((item for item in inputs if known_shape(item)[:1] == [size.node.expr]), None)
 
 
 def _numbers_rows(rewriter: Rewriter, index: Argument) -> bool:
-    """Return whether an index is 0, 1, ... along its first dimension, for every row of a batch."""
+    """True if an index is 0, 1, ... along its first dimension, for every row of a batch."""
     shape = shape_of(index)
     if not shape or not is_dynamic(shape[0]) or any(size != 1 for size in shape[1:]):
         return False
@@ -249,7 +247,7 @@ def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
 
 
 def _numbers_elements(indices: list[Argument], values: Argument) -> bool:
-    """Return whether elements of an index are numbered, as in the inverse of a permutation.
+    """True if elements of an index are numbered, as in the inverse of a permutation.
 
     A count up to the number of all rows' elements depends on the batch.
     """
@@ -264,7 +262,7 @@ def _numbers_elements(indices: list[Argument], values: Argument) -> bool:
 
 
 def _names_all(source: Argument, indices: list[Argument]) -> bool:
-    """Return whether indices, of which the first one counts rows, name all of a tensor in order."""
+    """True if indices, of which the first one counts rows, name all of a tensor in order."""
     return len(indices) == 1 and known_shape(indices[0]) == known_shape(source)[:1]
 
 
@@ -305,7 +303,7 @@ def _pick(rewriter: Rewriter, source: Node, index: Node) -> Node:
 
 
 def _counts_from_front(index: Node) -> bool:
-    """Return whether an index is that of an element of a row, which is never below zero."""
+    """True if an index is that of an element of a row, which is never below zero."""
     while len(index.all_input_nodes) == 1 and index.target not in _PLACES:
         (index,) = index.all_input_nodes
     return index.target in _PLACES
@@ -315,7 +313,6 @@ _PLACES = (aten.argmax.default, aten.argmin.default)
 
 
 def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
-    """Write a gather from one row for all as a look-up in that row."""
     source, dim, index = operands_of(node)[:3]
     constants, shape = Constants(rewriter.module), shape_of(source)
     if len(shape) != 2 or dim not in (1, -1) or not is_dynamic(shape[0]) or index in constants:
@@ -325,11 +322,6 @@ def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
         return None
     row = rewriter.call(aten.select.int, source, 0, 0)
     return rewriter.call(aten.index.Tensor, row, [index])
-
-
-def _multiplied(rewriter: Rewriter, node: Node) -> Node:
-    """Write a product that broadcasts, where one row of a constant is left."""
-    return rewriter.call(aten.matmul.default, *operands_of(node))
 
 
 def _zeros(rewriter: Rewriter, node: Node) -> Node:
@@ -342,5 +334,6 @@ _RULES: dict[object, Rule] = {
     aten.index.Tensor: _index_rows,
     aten.index_put.default: _put_rows,
     aten.gather.default: _look_up_shared,
-    aten.bmm.default: _multiplied,
+    # A product broadcasts where one row of a constant is left.
+    aten.bmm.default: lambda rewriter, node: rewriter.call(aten.matmul.default, *node.args),
 }

@@ -107,7 +107,7 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
 
 
 def _is_same(size: Argument, known: object) -> bool:
-    """Return whether a symbolic size is one of `known_shape`."""
+    """True if a symbolic size is one of `known_shape`."""
     return isinstance(_value(size), torch.SymInt) and bool(_value(size).node.expr == known)
 
 
@@ -121,7 +121,7 @@ def _inferred_sizes(sizes: Sequence[object], result: Sequence[Argument]) -> list
 
 
 def _keeps(node: Node) -> bool:
-    """Return whether a node that nobody uses does something: to draw at random is nothing."""
+    """True if a node that nobody uses does something: to draw at random is nothing."""
     return node.op in {"placeholder", "output"} or (
         not isinstance(_value(node), torch.SymInt | torch.SymBool)
         and node.is_impure(impure_random=False)
@@ -149,7 +149,7 @@ def _refuse_leftovers(module: GraphModule) -> None:
 
 
 def _is_data_dependent(size: Argument) -> bool:
-    """Return whether a symbol stands for a value read from a tensor, which torch calls unbacked."""
+    """True if a symbol stands for a value read from a tensor, which torch calls unbacked."""
     return any(str(symbol).startswith(("u", "zuf")) for symbol in size.node.expr.free_symbols)
 
 

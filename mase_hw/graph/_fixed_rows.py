@@ -88,7 +88,7 @@ class FixedRows(TorchFunctionMode):
 
 
 def _constants(model: nn.Module, count: int) -> Iterator[tuple[Record, str, int]]:
-    """Yield where tensors of as many equal rows lie, their names, and the dimension."""
+    """Yield (owner, name, dimension) of tensors of so many equal rows."""
     for module in model.modules():
         for place in (module._buffers, module._parameters, module.__dict__):
             for name, value in place.items():

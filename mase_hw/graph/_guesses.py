@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+
+from mase_hw.graph.exported import tensors_of
 
 Dims = tuple[int | None, ...]
 _TOLERANCE = 1e-4
@@ -24,7 +25,7 @@ def leading(leaves: Sequence[Tensor], size: int) -> Dims:
 def other_guesses(
     leaves: Sequence[Tensor], run: Callable[[Sequence[Tensor]], object]
 ) -> Iterator[Dims]:
-    """Yield where else the batch may be: in the second dimension of an input at least.
+    """Yield further guesses, with the batch in the second dimension of one input at least.
 
     Args:
         leaves: the example inputs.
@@ -49,13 +50,13 @@ def _dim(leaf: Tensor, size: int, order: Sequence[int]) -> int | None:
 def is_batch(
     leaves: Sequence[Tensor], dims: Dims, run: Callable[[Sequence[Tensor]], object]
 ) -> bool:
-    """Return whether each row of random inputs gives a row of what all of them give."""
+    """True if each row of random inputs gives a row of what all of them give."""
     generator = torch.Generator().manual_seed(0)
     random_rows = [_rows(leaf, dim, generator) for leaf, dim in zip(leaves, dims, strict=True)]
     try:
-        together = _tensors(run(random_rows))
+        together = tensors_of(run(random_rows))
         return all(
-            _has_row(together, _tensors(run(_row(random_rows, dims, row))), row)
+            _has_row(together, tensors_of(run(_row(random_rows, dims, row))), row)
             for row in range(_ROWS)
         )
     except Exception:
@@ -82,12 +83,8 @@ def _row(leaves: Sequence[Tensor], dims: Dims, row: int) -> list[Tensor]:
     ]
 
 
-def _tensors(outputs: object) -> list[Tensor]:
-    return [leaf for leaf in tree_leaves(outputs) if isinstance(leaf, Tensor)]
-
-
 def _has_row(together: Sequence[Tensor], alone: Sequence[Tensor], row: int) -> bool:
-    """Return whether results of one row are a row of all results, in the one dimension that it is.
+    """True if results of one row are a row of all results, in the one dimension that it is.
 
     Something must depend on the rows.
     """

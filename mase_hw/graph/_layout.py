@@ -61,8 +61,6 @@ class Layout:
 
 @dataclass
 class _Links:
-    """Neighbours with weights, upwards and downwards."""
-
     up: dict[Key, list[tuple[Key, float]]] = field(default_factory=dict)
     down: dict[Key, list[tuple[Key, float]]] = field(default_factory=dict)
 

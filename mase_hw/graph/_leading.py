@@ -60,13 +60,13 @@ def _order(node: object) -> list[int]:
 
 
 def _swaps(node: object) -> bool:
-    """Return whether a node changes the first two dimensions, and nothing else."""
+    """True if a node changes the first two dimensions, and nothing else."""
     order = _order(node)
     return order[:2] == [1, 0] and order[2:] == list(range(2, len(order)))
 
 
 def _moves_batch(node: object) -> bool:
-    """Return whether a node permutes dimensions, the first one too."""
+    """True if a node permutes dimensions, the first one too."""
     return _order(node)[:1] not in ([], [0])
 
 
@@ -80,7 +80,6 @@ def _put_behind(rewriter: Rewriter, node: Node) -> Node | None:
 
 
 def _composed(rewriter: Rewriter, node: Node) -> Node | None:
-    """Write two permutations as one."""
     source: Argument = operands_of(node)[0]
     if not (_swaps(node) and _swaps(source)) and not _moves_batch(source):
         return None
@@ -215,7 +214,7 @@ def _other(dim: object, rank: int) -> Argument:
 
 
 def _turns_back(node: Node, arguments: _Arguments, turned: Sequence[Node]) -> bool | None:
-    """Return whether a call of transposed operands gives the transposed result of a node.
+    """True if a call of transposed operands gives the transposed result of a node.
 
     It is tried on random values. False where it gives the result as it is, which has no longer both
     dimensions, and None where it gives another one.

@@ -14,14 +14,7 @@ from torch.fx.node import map_arg
 
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
-from mase_hw.graph._rewriter import (
-    Constants,
-    Rewriter,
-    is_dynamic,
-    known_shape,
-    shape_of,
-    size_of,
-)
+from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic, known_shape, shape_of, size_of
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.ops import torch_target
 
@@ -56,11 +49,7 @@ _ROWS = 2
 
 def place_elements(module: GraphModule) -> None:
     """Rewrite, in place, what writes or adds elements of a canonical graph at constant places."""
-    Rewriter(module).run(dict.fromkeys(_MOVES, _chosen_or_placed))
-
-
-def _chosen_or_placed(rewriter: Rewriter, node: Node) -> Node | None:
-    return _chosen(rewriter, node) or _placed(rewriter, node)
+    Rewriter(module).run(dict.fromkeys(_MOVES, lambda *call: _chosen(*call) or _placed(*call)))
 
 
 def _chosen(rewriter: Rewriter, node: Node) -> Node | None:
@@ -118,7 +107,6 @@ def _is_same(left: object, right: object) -> bool:
 
 
 def _placed(rewriter: Rewriter, node: Node) -> Node | None:
-    """Write a call as the places that its elements come from."""
     given = aten_arguments(node)
     with torch.no_grad():
         places = _places(rewriter.module, node, given)
@@ -211,7 +199,7 @@ class _Run:
         return row.reshape(1, *sizes[1:]).expand(sizes).contiguous()
 
     def moves(self) -> Tensor | None:
-        """Return where each element comes from: `[rows, ..., 1]`."""
+        """Return the source of each element, `[rows, ..., 1]`."""
         base, source = self.count
         numbers: Tensor | int = base
         if isinstance(self._operands[1], Node):

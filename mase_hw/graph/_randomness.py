@@ -16,7 +16,7 @@ _SWITCHES = ("train", "training", "dropout_p", "p")
 
 
 def drawing(mg: MaseGraph) -> Iterator[str]:
-    """Yield what draws random numbers, and where: dropout that does not end with training, say."""
+    """Yield a note on each random draw, as of dropout that does not end with training."""
     for node in mg.nodes:
         tags = getattr(node.target, "tags", ())
         if torch.Tag.nondeterministic_seeded in tags and all(_switches(node)):

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 State = tuple[Tensor | None, ...]
-Step = Callable[[Tensor, State, Tensor | None, Tensor | None], tuple[Tensor, ...]]
+Results = tuple[Tensor, ...]
+Step = Callable[[Tensor, State, Tensor | None, Tensor | None], Results]
 _linear = nn.functional.linear
 
 
@@ -56,8 +57,8 @@ def _layer(module: nn.RNNBase, values: Tensor, given: object) -> object:
         for direction in range(directions):
             number = layer * directions + direction
             start = tuple(state.select(0, number) for state in states)
-            found, end = _run(module, number, values, start, backwards=direction == 1)
-            results.append(found)
+            outputs, end = _run(module, number, values, start, backwards=direction == 1)
+            results.append(outputs)
             last.append(end)
         values = results[0] if directions == 1 else torch.cat(results, -1)
         if module.dropout and layer + 1 < module.num_layers:
@@ -101,8 +102,8 @@ def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
     state = (None, None) if given is None and mode == "LSTM" else state
     gates = _linear(values, module.weight_ih, module.bias_ih)
     carried = None if state[0] is None else _linear(state[0], module.weight_hh, module.bias_hh)
-    found = _STEPS[mode](gates, state, carried, module.bias_hh)
-    return found if mode == "LSTM" else found[0]
+    state = _STEPS[mode](gates, state, carried, module.bias_hh)
+    return state if mode == "LSTM" else state[0]
 
 
 def _sum(gates: Tensor, carried: Tensor | None, bias: Tensor | None) -> Tensor:
@@ -112,17 +113,10 @@ def _sum(gates: Tensor, carried: Tensor | None, bias: Tensor | None) -> Tensor:
 
 
 def _plain(function: Callable[[Tensor], Tensor]) -> Step:
-    def step(
-        gates: Tensor, state: State, carried: Tensor | None, bias: Tensor | None
-    ) -> tuple[Tensor, ...]:
-        return (function(_sum(gates, carried, bias)),)
-
-    return step
+    return lambda gates, state, carried, bias: (function(_sum(gates, carried, bias)),)
 
 
-def _lstm(
-    gates: Tensor, state: State, carried: Tensor | None, bias: Tensor | None
-) -> tuple[Tensor, ...]:
+def _lstm(gates: Tensor, state: State, carried: Tensor | None, bias: Tensor | None) -> Results:
     first, keep, new, out = _sum(gates, carried, bias).chunk(4, -1)
     cell = torch.sigmoid(first) * torch.tanh(new)
     if state[1] is not None:
@@ -130,15 +124,10 @@ def _lstm(
     return torch.sigmoid(out) * torch.tanh(cell), cell
 
 
-def _gru(
-    gates: Tensor, state: State, carried: Tensor | None, bias: Tensor | None
-) -> tuple[Tensor, ...]:
+def _gru(gates: Tensor, state: State, carried: Tensor | None, bias: Tensor | None) -> Results:
     parts = gates.chunk(3, -1)
-    inner: Sequence[Tensor | None] = (None, None, None)
-    if carried is not None:
-        inner = carried.chunk(3, -1)
-    elif bias is not None:
-        inner = bias.chunk(3, -1)
+    inside = bias if carried is None else carried
+    inner: Sequence[Tensor | None] = (None,) * 3 if inside is None else inside.chunk(3, -1)
     sums = [a if b is None else a + b for a, b in zip(parts[:2], inner[:2], strict=True)]
     reset, update = (torch.sigmoid(item) for item in sums)
     new = torch.tanh(parts[2] if inner[2] is None else parts[2] + reset * inner[2])

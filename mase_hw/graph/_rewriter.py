@@ -108,7 +108,7 @@ def operands_of(node: Argument) -> tuple[Argument, ...]:
 
 
 def is_dynamic(size: object) -> bool:
-    """Return whether a captured size, or the node of one, may be any."""
+    """True if a captured size, or the node of one, may be any."""
     size = size.meta.get("val") if isinstance(size, Node) else size
     return isinstance(size, torch.SymInt) and not size.node.expr.is_number
 
@@ -145,7 +145,7 @@ class Constants:
         return self._is_constant[node]
 
     def _may_be(self, node: Node) -> bool:
-        """Return whether a node is a constant where its operands are."""
+        """True if a node is a constant where its operands are."""
         if node.op != "call_function":
             return node.op == "get_attr"
         if _is_size(node):
@@ -179,7 +179,10 @@ class Constants:
                     return size_of(item, rows)
                 if not isinstance(item, Node):
                     return item
-                return _blank(item, rows) if item is like else self._evaluated(item, rows)
+                if item is not like:
+                    return self._evaluated(item, rows)
+                sizes = [size_of(size, rows) for size in shape_of(item)]
+                return torch.zeros(sizes, dtype=item.meta["val"].dtype)
 
             args, kwargs = map_aggregate((node.args, node.kwargs), operand)
             value = overload(node.target)(*args, **kwargs)
@@ -213,7 +216,7 @@ def shaped_like(node: Node) -> Node | None:
 
 
 def all_alike(value: Tensor, other: Tensor) -> bool:
-    """Return whether two tensors are equal, real numbers up to the order of sums."""
+    """True if two tensors are equal, real numbers up to the order of sums."""
     if value.shape != other.shape or not value.is_floating_point():
         return torch.equal(value, other)
     return torch.allclose(value, other, 1e-5, 1e-6, equal_nan=True)
@@ -228,8 +231,3 @@ def size_of(size: Argument, rows: int) -> int:
     if not isinstance(size, torch.SymInt):
         return int(size)
     return int(size.node.expr.subs(dict.fromkeys(_symbols(size), rows)))
-
-
-def _blank(node: Node, rows: int) -> Tensor:
-    sizes = [size_of(size, rows) for size in shape_of(node)]
-    return torch.zeros(sizes, dtype=node.meta["val"].dtype)

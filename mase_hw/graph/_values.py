@@ -70,5 +70,5 @@ def _is_empty(value: Tensor) -> bool:
 
 
 def _leaves_out(user: Node) -> bool:
-    """Return whether a node is as without an operand that has no element, or has none itself."""
+    """True if a node is as without an operand that has no element, or has none itself."""
     return str(user.target) in _JOINS or any(map(_is_empty, _tensors(user)))

@@ -17,7 +17,7 @@ from mase_hw.graph.calls import aten_arguments
 
 
 def writes(node: Node) -> bool:
-    """Return whether a call writes to one of its operands."""
+    """True if a call writes to one of its operands."""
     return bool(getattr(getattr(node.target, "_schema", None), "is_mutable", False))
 
 
@@ -40,7 +40,7 @@ def out_of_place(graph: Graph) -> None:
 
 
 def _has_one_name(node: Node) -> bool:
-    """Return whether nobody reads by another name what is computed."""
+    """True if nobody reads by another name what is computed."""
     while node.op == "call_function" and _shares(node):
         if len(node.all_input_nodes) != 1 or len(node.all_input_nodes[0].users) != 1:
             return False
@@ -49,7 +49,7 @@ def _has_one_name(node: Node) -> bool:
 
 
 def _shares(node: Node) -> bool:
-    """Return whether a result may be another name of an operand, or a part of it."""
+    """True if a result may be another name of an operand, or a part of it."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or "dropout" in schema.name:
         return node.op == "call_function"
@@ -61,7 +61,7 @@ def _copied(rewriter: Rewriter, node: Node) -> Node | None:
 
 
 def copied(rewriter: Rewriter, base: Argument, value: Argument) -> Node:
-    """Return what is copied, in the shape and the dtype of what it replaces."""
+    """Return a copied value in the shape and dtype of the one that it replaces."""
     dtype, call = base.meta["val"].dtype, rewriter.call
     if not isinstance(value, Node):
         sizes = [1 if is_dynamic(size) else size for size in shape_of(base)]
@@ -75,7 +75,7 @@ def copied(rewriter: Rewriter, base: Argument, value: Argument) -> Node:
 
 
 def _whole(rewriter: Rewriter, node: Node) -> Argument:
-    """Return what is sliced, or written to a slice, where that is all of it."""
+    """Take a slice, or a write to a slice, of a whole tensor as the value itself."""
     arguments = aten_arguments(node)
     value = arguments.get("src", arguments["self"])
     is_whole = arguments["step"] == 1 and known_shape(value) == known_shape(arguments["self"])
@@ -83,7 +83,6 @@ def _whole(rewriter: Rewriter, node: Node) -> Argument:
 
 
 def _selected(rewriter: Rewriter, node: Node) -> Node | None:
-    """Read a place past writes to places."""
     first, dim, index = operands_of(node)
     source: Argument = first
     while isinstance(source, Node) and source.target is aten.select_scatter.default:

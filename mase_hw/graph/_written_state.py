@@ -69,7 +69,6 @@ def _written_place(node: Node) -> tuple[int, Argument, Argument] | None:
 
 
 def _raise_cache(rewriter: Rewriter, base: Node, node: Node) -> None:
-    """Write a buffer of which one place is written as a memory of entries."""
     written = _written_place(node)
     assert written is not None
     dim, position, entry = written
@@ -184,8 +183,8 @@ class _Stream:
             if node not in values:
                 args, kwargs = map_arg((node.args, node.kwargs), values.__getitem__)
                 values[node] = overload(node.target)(*args, **kwargs)
-        found: Tensor = values[self._next]
-        return found
+        following: Tensor = values[self._next]
+        return following
 
     def _parts(
         self, origins: Tensor, delays: Tensor

@@ -33,7 +33,7 @@ class BatchDims:
     results: tuple[int, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether any is not the first."""
+        """True if any is not the first."""
         return any((*self.inputs, *self.results))
 
     def of_input(self, number: int) -> int:
@@ -57,7 +57,7 @@ class BatchDims:
         return [item.movedim(0, dim) for item, dim in zip(inputs, self.inputs, strict=True)]
 
     def returned(self, outputs: object) -> Any:
-        """Return what a graph returns, with the batch first, as a caller has it."""
+        """Return results, which have the batch first, in the caller's order of dimensions."""
         if not self:
             return outputs
         leaves, structure = tree_flatten(outputs)
@@ -108,7 +108,6 @@ def _is_second(node: object) -> int:
 
 
 def _turn(module: GraphModule, node: Node) -> None:
-    """Take an input with its first two dimensions the other way round."""
     with module.graph.inserting_after(node):
         back = module.graph.call_function(_transpose, (node, 0, 1))
     back.meta = dict(node.meta)

@@ -43,7 +43,6 @@ def aten_arguments(node: Node) -> Record:
 
 
 def _given(node: Node, known: tuple[_Argument, ...]) -> Iterator[tuple[_Argument, Any]]:
-    """Yield the arguments of a schema with what a node gives for them."""
     given, keywords = node.args, node.kwargs
     for position, argument in enumerate(known):
         if position < len(given) and not argument.kwarg_only:
@@ -53,8 +52,6 @@ def _given(node: Node, known: tuple[_Argument, ...]) -> Iterator[tuple[_Argument
 
 
 class _Argument(NamedTuple):
-    """One argument of a torch operator."""
-
     name: str
     is_tensor: bool
     kwarg_only: bool

@@ -42,16 +42,9 @@ class CapturedGraph(nn.Module):
     model: GraphModule
 
     def __init__(
-        self,
-        model: GraphModule,
-        *,
-        name: str,
-        batched: bool,
-        batch_dims: BatchDims,
-        example_inputs: Sequence[Tensor],
-        frozen: Collection[str],
-        lengths: Lengths = ONE_LENGTH,
-    ) -> None:
+        self, model: GraphModule, *, name: str, batched: bool, batch_dims: BatchDims,
+        example_inputs: Sequence[Tensor], frozen: Collection[str], lengths: Lengths = ONE_LENGTH,
+    ) -> None:  # fmt: skip
         super().__init__()
         # The state is the graph module's own, under its own names.
         self.__dict__["model"] = model
@@ -107,7 +100,7 @@ class CapturedGraph(nn.Module):
         )
 
     def returned(self) -> list[tuple[str, Argument]]:
-        """Return what the graph returns, by name: nodes, None, and Python constants."""
+        """Return the results of the graph by name: nodes, None, and Python constants."""
         (output,) = (node for node in self.nodes if node.op == "output")
         return returned(output)
 
@@ -153,8 +146,8 @@ class CapturedGraph(nn.Module):
 
         Every call of the graph is then the next inference; the first one after `reset`.
         """
-        found = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
-        return any(isinstance(operator, Stateful) for operator in found)
+        operators = (operator_for(node.target) for node in self.nodes if node.op == "call_function")
+        return any(isinstance(operator, Stateful) for operator in operators)
 
     def node(self, name: str) -> Node:
         """Return the node called `name`.
@@ -192,7 +185,6 @@ class CapturedGraph(nn.Module):
         return known[1]
 
     def _stamp(self, node: Node) -> tuple[object, ...]:
-        """Return what changes with what a node computes and with its constants."""
         constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
         versions = [None if item.is_inference() else item._version for item in constants]
         return node.target, node.args, *zip(map(id, constants), versions, strict=True)
@@ -231,8 +223,8 @@ class CapturedGraph(nn.Module):
         if known is None or known[0] is not call:
             known = call, None, call.operator.hardware(call)
         if known[1] != key:
-            made = known[2].styled(style).on(Device.of(device), outside)
-            known = self._netlists[node] = call, key, made
+            netlist = known[2].styled(style).on(Device.of(device), outside)
+            known = self._netlists[node] = call, key, netlist
         return known[2]
 
     def rounds(self, node: Node) -> int:
@@ -261,7 +253,7 @@ def batch_size(inputs: Sequence[Tensor]) -> int | None:
 
 
 def returned(output: Node) -> list[tuple[str, Argument]]:
-    """Return what an output node returns, nested or not, by name: see `MaseGraph.output_names`."""
+    """Return the results at an output node by name: see `MaseGraph.output_names`."""
     leaves, _ = tree_flatten_with_path(output.args[0])
     return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
 

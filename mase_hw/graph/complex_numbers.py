@@ -46,7 +46,7 @@ class UnknownError(Exception):
 
 
 def is_complex(node: Node) -> bool:
-    """Return whether a node's result is complex."""
+    """True if a node's result is complex."""
     value = node.meta.get("val")
     return isinstance(value, Tensor) and value.is_complex()
 
@@ -62,7 +62,7 @@ class Splitter(Rewriter):
         """Put pairs in place of all complex nodes."""
         replaced: dict[Node, Node] = {}
         for node in list(self.graph.nodes):
-            if not self.concerns(node) and not self._of_pairs(node):
+            if not self.concerns(node) and self._pairs.keys().isdisjoint(node.all_input_nodes):
                 continue
             with self.before(node):
                 result = self._rewritten(node)
@@ -77,11 +77,8 @@ class Splitter(Rewriter):
                 self.graph.erase_node(node)
 
     def concerns(self, node: Node) -> bool:
-        """Return whether a node is complex, or has a rule of real numbers."""
+        """True if a node is complex, or has a rule of real numbers."""
         return node.target in _ALWAYS or is_complex(node)
-
-    def _of_pairs(self, node: Node) -> bool:
-        return any(item in self._pairs for item in node.all_input_nodes)
 
     def _rewritten(self, node: Node) -> Pair | Part:
         if node.op == "get_attr":
@@ -156,7 +153,7 @@ class Splitter(Rewriter):
         return self.plus(self.times(real, real), self.times(imaginary, imaginary))
 
     def each(self, node: Node) -> Pair:
-        """Return what a node that is linear, without a constant, makes of each part."""
+        """Apply a linear node without a constant to each part."""
         return Pair(*(self._of_parts(node, name) for name in ("real", "imaginary")))
 
     def _of_parts(self, node: Node, name: str) -> Part:
@@ -343,15 +340,9 @@ class _Transform:
         return result.real if self.real_out else result
 
     def _along(
-        self,
-        splitter: Splitter,
-        value: Pair,
-        dim: int,
-        length: int | None,
-        norm: str | None,
-        real_in: bool,
-        real_out: bool,
-    ) -> Pair:
+        self, splitter: Splitter, value: Pair, dim: int, length: int | None, norm: str | None,
+        real_in: bool, real_out: bool,
+    ) -> Pair:  # fmt: skip
         shape = _shape(value)
         dim = dim % len(shape)
         if is_dynamic(shape[dim]):
@@ -361,7 +352,9 @@ class _Transform:
             length = 2 * (size - 1) if real_out else size
         taken = min(length // 2 + 1 if real_out else length, size)
         cosine, sine = _matrices(length, taken, self.back, norm, real_in, real_out)
-        parts = Pair(*(_front(splitter, part, dim, taken, size) for part in _parts(value)))
+        parts = Pair(
+            *(_front(splitter, part, dim, taken, size) for part in (value.real, value.imaginary))
+        )
 
         def times(part: Part, matrix: Tensor, name: str) -> Part:
             if not isinstance(part, Node):
@@ -379,10 +372,6 @@ class _Transform:
                 times(parts.real, sine, "sine"), times(parts.imaginary, cosine, "cosine")
             ),
         )
-
-
-def _parts(value: Pair) -> tuple[Part, Part]:
-    return value.real, value.imaginary
 
 
 def _shape(value: Pair) -> Sequence[Argument]:

@@ -49,7 +49,7 @@ def capturing() -> Iterator[None]:
 
 
 def is_capturing() -> bool:
-    """Return whether a model is being captured."""
+    """True if a model is being captured."""
     return _capturing.get()
 
 

@@ -89,8 +89,8 @@ def draw_graph(mg: CapturedGraph, path: str | Path) -> Path:
     Raises:
         OutputError: when the file cannot be written, or is somebody else's.
     """
-    with result_file(Path(path)) as made:
-        made.write_text(render_svg(mg), encoding="utf-8")
+    with result_file(Path(path)) as file:
+        file.write_text(render_svg(mg), encoding="utf-8")
     return Path(path)
 
 
@@ -101,7 +101,7 @@ def render_svg(mg: CapturedGraph) -> str:
     inputs = frozenset(node.name for node in mg.inputs)
     layout = lay_out({name: box.size for name, box in boxes.items()}, edges, inputs)
     legend = list(_legend(mg))
-    legend_width = max(_width(text) + 30 for _, text in legend)
+    legend_width = max(len(text) * _CHARACTER_WIDTH + 30 for _, text in legend)
     left = _MARGIN + max(0.0, (legend_width - layout.width) / 2)
     top = _MARGIN * 2 + _LINE_HEIGHT * (len(legend) + 1)
     width = max(layout.width, legend_width) + 2 * _MARGIN
@@ -177,12 +177,7 @@ def _short(text: str) -> str:
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 1] + "\u2026"
 
 
-def _width(text: str) -> float:
-    return len(text) * _CHARACTER_WIDTH
-
-
 def _legend(mg: CapturedGraph) -> Iterator[tuple[str, str]]:
-    """Yield (style class, text) of every kind of box that occurs."""
     nodes = [node for node in mg.nodes if _is_drawn(node)]
     kinds = {_box(mg, node).kind for node in nodes}
     yield "", "name, operator, then of every result: shape | format | parallelism (DIM_1 x DIM_0)"

@@ -126,7 +126,11 @@ def encode_metadata(known: MaseMetadata) -> dict[str, object]:
         **({"exact": True} if known.exact else {}),
         **({"folded": True} if known.folded else {}),
         **({"asked": True} if known.asked else {}),
-        **({"fills": [_encode_fill(item) for item in known.fills]} if known.fills else {}),
+        **(
+            {"fills": [[item.bound.hex(), item.magnitude.hex()] for item in known.fills]}
+            if known.fills
+            else {}
+        ),
         **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
         **({"roundings": [*map(_encode_rounding, known.roundings)]} if known.roundings else {}),
         **({"configured": True} if known.configured else {}),
@@ -159,10 +163,6 @@ def _encode_rounding(rounding: Rounding) -> dict[str, object]:
 
 def _decode_rounding(entry: Table) -> Rounding:
     return Rounding(**{**entry, "number": decode_format(entry["number"])})
-
-
-def _encode_fill(fill: Fill) -> list[str]:
-    return [fill.bound.hex(), fill.magnitude.hex()]
 
 
 def _encode_common(known: CommonMetadata) -> dict[str, object]:

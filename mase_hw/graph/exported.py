@@ -16,7 +16,7 @@ from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import canonicalize, relax_views
-from mase_hw.graph._rewriter import is_dynamic
+from mase_hw.graph._rewriter import is_dynamic, shape_of
 from mase_hw.graph._values import check_values
 from mase_hw.graph._writes import out_of_place, writes
 from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
@@ -51,10 +51,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     relax_views(module)
     structure = module.graph._codegen.pytree_info.out_spec  # type: ignore[attr-defined]
     model = rebuild(
-        module,
-        names,
-        output=lambda leaves: _structured(structure, iter(leaves)),
-        meta=_metadata,
+        module, names, output=lambda leaves: _structured(structure, iter(leaves)), meta=_metadata
     )
     if not any(node.op == "call_function" for node in model.graph.nodes):
         raise CaptureError(
@@ -64,19 +61,16 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     graph = MaseGraph(model, name=_identifier(name))
     given = _given(program, _inputs(module))
     graph.batch_dims = dims
-    leads = not dims or all(map(_leads, module.graph.nodes))
+    # The batch is no dimension of a value but the first one.
+    leads = not dims or not any(
+        any(map(is_dynamic, shape_of(node)[1:])) for node in module.graph.nodes
+    )
     # A state is one sequence.
     graph.batched = bool(batched and dynamic) and leads and not graph.keeps_state
     if graph.batched:
         inside = None if given is None else dims.inside(given)
         graph.batched = _rows_are_independent(graph, module, dynamic, inside)
     return graph
-
-
-def _leads(node: Node) -> bool:
-    """Return whether the batch is no dimension of a node's value but the first one."""
-    value = node.meta.get("val")
-    return not isinstance(value, Tensor) or not any(map(is_dynamic, value.shape[1:]))
 
 
 _Canonical = tuple[GraphModule, list[Node], BatchDims]
@@ -160,9 +154,9 @@ def _identifier(name: str) -> str:
     return text
 
 
-def outputs_agree(found: object, expected: object) -> bool:
-    """Return whether two structures of outputs hold the same values, up to rounding."""
-    left, right = tensors_of(found), tensors_of(expected)
+def outputs_agree(outputs: object, expected: object) -> bool:
+    """True if two structures of outputs hold the same values, up to rounding."""
+    left, right = tensors_of(outputs), tensors_of(expected)
     return len(left) == len(right) and all(map(_close, left, right))
 
 
@@ -187,16 +181,15 @@ def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | N
     if program.example_inputs is None:
         return None
     args, kwargs = program.example_inputs
-    leaves = [leaf for leaf in tree_leaves(args) if isinstance(leaf, Tensor)]
-    named = [kwargs.get(str(node.target)) for node in inputs[len(leaves) :]]
-    found = [*leaves, *(item for item in named if isinstance(item, Tensor))]
-    return found if len(found) == len(inputs) else None
+    leaves = tensors_of(args)
+    leaves += tensors_of([kwargs.get(str(node.target)) for node in inputs[len(leaves) :]])
+    return leaves if len(leaves) == len(inputs) else None
 
 
 def _rows_are_independent(
     graph: MaseGraph, captured: GraphModule, dynamic: list[Node], given: list[Tensor] | None
 ) -> bool:
-    """Return whether a batch of inferences equals the inferences one by one.
+    """True if a batch of inferences equals the inferences one by one.
 
     Real numbers are random, whole numbers are 0 and 1. Where the model does not run on those, first
     whole numbers, which may be indices or corners of boxes, are rows of the examples, then all
@@ -214,23 +207,22 @@ def _rows_are_independent(
     generator = torch.Generator().manual_seed(0)
     inputs = [_random(node.meta["val"], node in dynamic, generator) for node in _inputs(captured)]
     carries = [node in dynamic for node in _inputs(captured)]
-    found = _is_independent(graph, inputs, carries, computed)
+    independent = _is_independent(graph, inputs, carries, computed)
     for kinds in ((False,), (False, True)):
-        if found is not None or given is None:
+        if independent is not None or given is None:
             break
         rows = [
             _example_rows(value, drawn) if carried and drawn.is_floating_point() in kinds else drawn
             for value, drawn, carried in zip(given, inputs, carries, strict=True)
         ]
-        known = [row for row in rows if row is not None]
-        found = (
-            _is_independent(graph, known, carries, computed) if len(known) == len(rows) else None
-        )
-    return bool(found)
+        differ = [row for row in rows if row is not None]
+        if len(differ) == len(rows):
+            independent = _is_independent(graph, differ, carries, computed)
+    return bool(independent)
 
 
 def _counts_rows(result: Any) -> bool:
-    """Return whether a result has as many rows as the batch: not the first three, as `x[:3]`."""
+    """True if a result has as many rows as the batch: not the first three, as `x[:3]`."""
     value = result.meta.get("val") if isinstance(result, Node) else None
     alone = not isinstance(value, Tensor) or value.dim() == 0 or _is_constant(result)
     return alone or _has_dynamic_batch(result)
@@ -241,18 +233,15 @@ def _is_constant(node: Node) -> bool:
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
-    """Return as many rows of an example as were drawn; None where all of them are equal."""
+    """As many rows of an example as were drawn; None where all of them are equal."""
     rows = given[torch.arange(len(drawn)) % len(given)]
     return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
 
 
 def _is_independent(
-    graph: MaseGraph,
-    inputs: Sequence[Tensor],
-    carries: Sequence[bool],
-    computed: Sequence[bool],
+    graph: MaseGraph, inputs: Sequence[Tensor], carries: Sequence[bool], computed: Sequence[bool]
 ) -> bool | None:
-    """Return whether rows together equal rows one by one; None where the graph does not run.
+    """True if rows together equal rows one by one; None where the graph does not run.
 
     Results that are constant, by `computed`, do not count.
     """
@@ -264,16 +253,13 @@ def _is_independent(
                     value[row : row + 1] if carried else value
                     for value, carried in zip(inputs, carries, strict=True)
                 ]
-                found = zip(together, tensors_of(graph.model(*one)), computed, strict=True)
-                if not all(_is_row(a, b, row) for a, b, counts in found if counts):
+                results = zip(together, tensors_of(graph.model(*one)), computed, strict=True)
+                pairs = [(a, b) for a, b, counts in results if counts and a.dim()]
+                if not all(_close(a[row : row + 1], b) for a, b in pairs):
                     return False
     except (RuntimeError, IndexError, ValueError):
         return None
     return True
-
-
-def _is_row(together: Tensor, alone: Tensor, row: int) -> bool:
-    return together.dim() == 0 or _close(together[row : row + 1], alone)
 
 
 def _random(value: Tensor, carried: bool, generator: torch.Generator) -> Tensor:

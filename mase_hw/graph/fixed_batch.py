@@ -86,12 +86,12 @@ def _takes_rows(node: Node, size: int) -> bool:
 
 
 def _is_literal(value: object, size: int) -> bool:
-    """Return whether an argument is a shape whose first dimension is that of the batch."""
+    """True if an argument is a shape whose first dimension is that of the batch."""
     return isinstance(value, list | tuple) and len(value) > 1 and value[0] == size
 
 
 def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
-    """Return whether an input is cut along dimension 0, and its dimension 1 is others' batch."""
+    """True if an input is cut along dimension 0, and its dimension 1 is others' batch."""
     if not all(user.target is _SELECT and not user.args[1] for user in node.users):
         return False
     given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
@@ -112,7 +112,7 @@ def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
 
 
 def _are_apart(mg: MaseGraph, place: int) -> bool:
-    """Return whether each number of an input decides one row of every result."""
+    """True if each number of an input decides one row of every result."""
     inputs = list(mg.example_inputs)
     rows = len(inputs[place])
     first, last = inputs[place][:1], inputs[place][-1:]
@@ -130,6 +130,6 @@ def _are_apart(mg: MaseGraph, place: int) -> bool:
 
 
 def _is_first(node: Node, size: int) -> bool:
-    """Return whether the first dimension of a result may be that of the batch."""
+    """True if the first dimension of a result may be that of the batch."""
     result = common(node).results.get("data_out_0")
     return result is not None and result.shape[:1] == (size,)

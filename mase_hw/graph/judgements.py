@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -70,7 +69,8 @@ class _Marks:
         axis = self.of[source].axis
         if axis is None or alike:
             return axis
-        if _moves(operator) and len(sources) == 1:
+        moves = operator is not None and not operator.casts and Numeric.of(operator).keeps_format
+        if moves and len(sources) == 1:
             return self._moved(node, source, axis)
         operand = spec(source).shape
         if len(shape) == len(operand):
@@ -111,32 +111,25 @@ class _Marks:
 
     def _is_unit(self, rows: Node, unit: Node, axis: int, kind: str) -> bool:
         """True for one number a row that is the sum, or its like, of these rows."""
-        above = {item for item in self._before(rows) if self._size(item, axis) > 1}
-        for item in self._before(unit):
+        above = {item for item in reached(rows, _by_element) if self._size(item, axis) > 1}
+        for item in reached(unit, _by_element):
             operator = operator_for(item.target) if item.op == "call_function" else None
             if self._size(item, axis) == 1 and Judged.of(operator).row_unit == kind:
                 for _, source in stream_operands(item):
-                    if not above.isdisjoint(self._before(source)):
+                    if not above.isdisjoint(reached(source, _by_element)):
                         return True
         return False
-
-    def _before(self, node: Node) -> Iterator[Node]:
-        """Yield a node and what it is computed of element by element, and those that begin it."""
-
-        def sources(item: Node) -> list[Node]:
-            operator = operator_for(item.target) if item.op == "call_function" else None
-            passes = operator is not None and _passes(operator)
-            return [source for _, source in stream_operands(item)] if passes else []
-
-        return reached(node, sources)
 
     def _size(self, node: Node, axis: int) -> int:
         shape = spec(node).shape
         return shape[axis] if axis < len(shape) else 0
 
 
-def _moves(operator: Operator | None) -> bool:
-    return operator is not None and not operator.casts and Numeric.of(operator).keeps_format
+def _by_element(node: Node) -> list[Node]:
+    """The operands of what is computed element by element."""
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    passes = operator is not None and _passes(operator)
+    return [source for _, source in stream_operands(node)] if passes else []
 
 
 def _passes(operator: Operator) -> bool:

@@ -74,7 +74,7 @@ class Lengths:
         return padded, max(given)
 
     def cut(self, outputs: object, length: int | None) -> Any:
-        """Return what a graph returns for padded inputs at the length that they were given at."""
+        """Return results for padded inputs, cut to the length before padding."""
         if length is None or self.results is None:
             return outputs
         leaves, structure = tree_flatten(outputs)
@@ -94,7 +94,7 @@ def find_lengths(
     model: Callable[[Mapping[str, Tensor]], Any],
     padding: int,
 ) -> Lengths:
-    """Return whether sequences may be shorter than those of the example inputs.
+    """Return the length of example sequences, and whether shorter ones may be padded to it.
 
     Args:
         inputs: example inputs by name, with the batch first.
@@ -117,21 +117,17 @@ def find_lengths(
         name: torch.randn(value.shape, generator=generator).to(value) if _is_real(value) else value
         for name, value in inputs.items()
     }
-    found = [
+    cuts = [
         _tried(drawn, fills, size, length, graph, model)
         for length in sorted({(size + 1) // 2, size - 1})
     ]
-    return Lengths(size, fills, found[0] if found.count(found[0]) == len(found) else None)
+    return Lengths(size, fills, cuts[0] if cuts.count(cuts[0]) == len(cuts) else None)
 
 
 def _tried(
-    inputs: Mapping[str, Tensor],
-    fills: Mapping[str, int],
-    size: int,
-    length: int,
-    graph: Callable[..., Any],
-    model: Callable[[Mapping[str, Tensor]], Any],
-) -> tuple[tuple[int, ...], ...] | None:
+    inputs: Mapping[str, Tensor], fills: Mapping[str, int], size: int, length: int,
+    graph: Callable[..., Any], model: Callable[[Mapping[str, Tensor]], Any],
+) -> tuple[tuple[int, ...], ...] | None:  # fmt: skip
     """Return how results are cut for one length; None where that gives other results."""
     short = {
         name: value.narrow(1, 0, length).clone() if name in fills else value
@@ -152,15 +148,15 @@ def _tried(
     if not content:
         return None
     try:
-        expected, found = tree_leaves(model(short)), tree_leaves(graph(*padded.values()))
+        expected, results = tree_leaves(model(short)), tree_leaves(graph(*padded.values()))
         others = tree_leaves(graph(*{**padded, **content}.values()))
     except (CaptureError, UnitError, RuntimeError, IndexError, ValueError):
         return None
-    dims = _cuts(expected, found, length)
+    dims = _cuts(expected, results, length)
     if dims is None:
         return None
     # In small or new models a look at the padding makes a small difference.
-    pairs = zip(found, others, dims, strict=True)
+    pairs = zip(results, others, dims, strict=True)
     same = all(_same(_narrow(a, item, length), _narrow(b, item, length)) for a, b, item in pairs)
     return dims if same else None
 
@@ -183,13 +179,12 @@ def _pad(value: Tensor, size: int, fill: int) -> Tensor:
 def _cuts(
     short: Sequence[Any], padded: Sequence[Any], length: int
 ) -> tuple[tuple[int, ...], ...] | None:
-    """Return the dimensions along which padded results, once cut, equal short ones."""
-    found: list[tuple[int, ...]] = []
+    cuts: list[tuple[int, ...]] = []
     if len(short) != len(padded):
         return None
     for one, whole in zip(short, padded, strict=True):
         if not isinstance(one, Tensor) or one.dim() != whole.dim():
-            found.append(())
+            cuts.append(())
             continue
         dims = tuple(dim for dim in range(one.dim()) if one.shape[dim] != whole.shape[dim])
         whole = _narrow(whole, dims, length)
@@ -197,8 +192,8 @@ def _cuts(
             one.double(), whole.double(), _TOLERANCE, _TOLERANCE, equal_nan=True
         ):
             return None
-        found.append(dims)
-    return tuple(found)
+        cuts.append(dims)
+    return tuple(cuts)
 
 
 def _narrow(value: Any, dims: Sequence[int], length: int) -> Any:

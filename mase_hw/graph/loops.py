@@ -40,10 +40,10 @@ class Loop:
     @property
     def twins(self) -> dict[Node, tuple[Node, ...]]:
         """By node of a layer, the nodes at its place in all layers."""
-        found: dict[Node, tuple[Node, ...]] = {}
+        twins: dict[Node, tuple[Node, ...]] = {}
         for nodes in self.places:
-            found |= dict.fromkeys(nodes, nodes)
-        return found
+            twins |= dict.fromkeys(nodes, nodes)
+        return twins
 
     @property
     def places(self) -> list[tuple[Node, ...]]:
@@ -77,23 +77,23 @@ class Loop:
         return frozenset(rest | {node for row in self.states for node in row[1:-1]})
 
     def goes_on(self, end: Node) -> bool:
-        """Return whether what leaves the last layer there is read by that layer, or by all."""
+        """True if what leaves the last layer there is read by that layer, or by all."""
         last = {*self.layers[-1], *self.collects}
         return any(user in last for user in end.users)
 
 
 def is_boundary(node: Node) -> bool:
-    """Return whether a node is the place between two layers."""
+    """True if a node is the place between two layers."""
     return _role(node) == ROLE
 
 
 def is_take(node: Node) -> bool:
-    """Return whether a node takes the part of a step."""
+    """True if a node takes the part of a step."""
     return _role(node) == TAKE
 
 
 def is_collect(node: Node) -> bool:
-    """Return whether a node puts results of steps one behind the other."""
+    """True if a node puts results of steps one behind the other."""
     return _role(node) == COLLECT
 
 
@@ -122,7 +122,7 @@ def loops_of(mg: MaseGraph) -> tuple[Loop, ...]:
             states.setdefault(given["loop"], {}).setdefault(given["state"], []).append(node)
         elif is_collect(node):
             collects.setdefault(aten_arguments(node)["loop"], []).append(node)
-    found = []
+    loops = []
     for loop, rows_of in states.items():
         rows = [sorted(rows_of[state], key=_number) for state in sorted(rows_of)]
         if len(rows[0]) < 3:
@@ -134,8 +134,8 @@ def loops_of(mg: MaseGraph) -> tuple[Loop, ...]:
         ]
         item = Loop(tuple(map(tuple, rows)), tuple(layers), tuple(own))
         _check(item)
-        found.append(item)
-    return tuple(found)
+        loops.append(item)
+    return tuple(loops)
 
 
 def _number(boundary: Node) -> int:
@@ -160,7 +160,6 @@ def _layer(states: Sequence[Sequence[Node]], collects: Sequence[Node], number: i
 
 
 def _check(loop: Loop) -> None:
-    """Refuse layers that differ."""
     for number, layer in enumerate(loop.layers[1:], 1):
         difference = differing(loop, number)
         if difference:

@@ -31,15 +31,17 @@ def loss_nodes(mg: MaseGraph) -> set[Node]:
     """
     losses = loss_results(mg)
     kept = set(mg.outputs) - losses
-    found: set[Node] = set()
+    inside: set[Node] = set()
     for node in reversed([item for item in mg.nodes if item.op != "output"]):
         users = [user for user in node.users if user.op != "output"]
-        if node.op == "get_attr" or node in kept or not found.issuperset(users):
+        if node.op == "get_attr" or node in kept or not inside.issuperset(users):
             continue
-        if (users or node in losses) and (kept or not _has_parameter(mg, node)):
-            found.add(node)
-    whole = {item for item in mg.nodes if item.op not in ("get_attr", "output")} <= found
-    return set() if whole else found
+        read = [mg.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
+        trains = any(isinstance(item, nn.Parameter) for item in read)
+        if (users or node in losses) and (kept or not trains):
+            inside.add(node)
+    whole = {item for item in mg.nodes if item.op not in ("get_attr", "output")} <= inside
+    return set() if whole else inside
 
 
 def loss_results(mg: MaseGraph) -> set[Node]:
@@ -63,13 +65,8 @@ def loss_results(mg: MaseGraph) -> set[Node]:
 
 
 def _inputs_read(mg: MaseGraph) -> Mapping[Node, frozenset[Node]]:
-    found: dict[Node, frozenset[Node]] = {}
+    reads: dict[Node, frozenset[Node]] = {}
     for node in mg.nodes:
         own = [node] if node.op == "placeholder" else []
-        found[node] = frozenset(own).union(*(found[item] for item in node.all_input_nodes))
-    return found
-
-
-def _has_parameter(mg: MaseGraph, node: Node) -> bool:
-    read = [item for item in node.all_input_nodes if item.op == "get_attr"]
-    return any(isinstance(mg.constant(item), nn.Parameter) for item in read)
+        reads[node] = frozenset(own).union(*(reads[item] for item in node.all_input_nodes))
+    return reads

@@ -55,8 +55,6 @@ class _Bound:
 
 
 class _Forward:
-    """A method whose signature depends on the object."""
-
     def __get__(self, graph: MaseGraph | None, owner: type[MaseGraph]) -> Callable[..., Any]:
         return _forward if graph is None else _Bound(graph)
 
@@ -109,17 +107,11 @@ class MaseGraph(CapturedGraph):
     """
 
     def __init__(
-        self,
-        model: GraphModule,
-        *,
-        name: str = "model",
-        batched: bool = False,
-        example_inputs: Sequence[Tensor] = (),
-        frozen: Collection[str] = (),
-        hf_input_names: Sequence[str] | None = None,
-        batch_dims: BatchDims = FIRST,
+        self, model: GraphModule, *, name: str = "model", batched: bool = False,
+        example_inputs: Sequence[Tensor] = (), frozen: Collection[str] = (),
+        hf_input_names: Sequence[str] | None = None, batch_dims: BatchDims = FIRST,
         lengths: Lengths = ONE_LENGTH,
-    ) -> None:
+    ) -> None:  # fmt: skip
         if not isinstance(model, GraphModule):
             raise CaptureError(_how_to_trace(model, hf_input_names))
         super().__init__(
@@ -157,20 +149,20 @@ class MaseGraph(CapturedGraph):
         names = [str(node.target) for node in self.inputs]
         if len(args) > len(names):
             raise MaseError(f"{self.name} takes {len(names)} inputs, not {len(args)}")
-        found = dict(zip(names, args, strict=False))
+        tensors = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
-            if name in found:
+            if name in tensors:
                 raise MaseError(f"{self.name} is given the input {name} twice")
             if name not in names:
                 raise MaseError(f"{self.name} has no input {name!r}; {nearest(name, names)}")
-            found[name] = value
-        missing = [name for name in names if name not in found]
+            tensors[name] = value
+        missing = [name for name in names if name not in tensors]
         if missing:
             raise MaseError(f"{self.name} needs the input {missing[0]}")
-        return [found[name] for name in names]
+        return [tensors[name] for name in names]
 
     def through(self, run: Callable[[list[Tensor]], Any], *args: Tensor, **kwargs: Tensor) -> Any:
-        """Return what `run` makes of a caller's inputs, as a caller has it.
+        """Return the outputs of `run` on a caller's inputs, in the caller's order of dimensions.
 
         Args:
             run: takes tensors in the order of the inputs, the batch first, at the captured length.
@@ -202,8 +194,8 @@ class MaseGraph(CapturedGraph):
             ConfigError: for a name that is neither in the graph.
         """
         known = {node.name for node in self.nodes if node.op == "call_function"}
-        found = (operator_for(node.target) for node in self.nodes)
-        known |= {operator.name for operator in found if operator is not None}
+        operators = (operator_for(node.target) for node in self.nodes)
+        known |= {operator.name for operator in operators if operator is not None}
         for name in names:
             if name not in known:
                 raise ConfigError(
@@ -220,15 +212,9 @@ class MaseGraph(CapturedGraph):
             destination[f"{prefix}{KEY}"] = state
 
     def _load_from_state_dict(
-        self,
-        state_dict: Mapping[str, Any],
-        prefix: str,
-        local_metadata: Any,
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
+        self, state_dict: Mapping[str, Any], prefix: str, local_metadata: Any, strict: bool,
+        missing_keys: list[str], unexpected_keys: list[str], error_msgs: list[str],
+    ) -> None:  # fmt: skip
         key = f"{prefix}{KEY}"
         if key in state_dict:
             take_state(self, state_dict[key])
@@ -258,9 +244,9 @@ class MaseGraph(CapturedGraph):
     def copy(self) -> MaseGraph:
         """Return a graph that shares nothing with this one that could be changed."""
         model = rebuild(self.model, {node: node.name for node in self.fx_graph.nodes})
-        made = self.with_model(model)
-        made.knows_of(self)
-        return made
+        copy = self.with_model(model)
+        copy.knows_of(self)
+        return copy
 
     def with_model(self, model: GraphModule) -> MaseGraph:
         """Return this graph's name, inputs and batch with another graph module."""

@@ -192,7 +192,7 @@ def metadata(node: Node) -> MaseMetadata:
 
 
 def location(node: Node) -> str:
-    """Return where a node comes from: the user's line, else the torch module, else the model."""
+    """Return a node's origin: source line, else torch module, else model name."""
     return metadata(node).place
 
 

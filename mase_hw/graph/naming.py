@@ -82,7 +82,8 @@ def node_names(nodes: Iterable[Node]) -> dict[Node, str]:
     names: dict[Node, str] = {}
     used: set[str] = {"output"}
     owners: dict[str, str] = {}
-    for node in sorted(listed, key=_precedence):
+    order = {"placeholder": 0, "get_attr": 2, "output": 3}
+    for node in sorted(listed, key=lambda node: order.get(node.op, 1)):
         if node.op == "output":
             names[node] = "output"
             continue
@@ -104,19 +105,15 @@ def node_names(nodes: Iterable[Node]) -> dict[Node, str]:
     return names
 
 
-def _precedence(node: Node) -> int:
-    return {"placeholder": 0, "get_attr": 2, "output": 3}.get(node.op, 1)
-
-
 def _containers(calls: dict[Node, ModuleCall]) -> set[str]:
-    found = {""}
+    paths = {""}
     for call in calls.values():
         parts = call.path.split(".")
-        found.update(".".join(parts[:depth]) for depth in range(len(parts)))
+        paths.update(".".join(parts[:depth]) for depth in range(len(parts)))
     for node in calls:
         stack = list((node.meta.get("nn_module_stack") or {}).values())
-        found.update(str(path).split("@")[0] for path, _ in stack[:-1])
-    return found
+        paths.update(str(path).split("@")[0] for path, _ in stack[:-1])
+    return paths
 
 
 def _identifier(text: str, prefix: str) -> str:

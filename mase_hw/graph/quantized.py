@@ -79,7 +79,9 @@ class GraphRun:
         values: dict[Node, Tensor] = {}
         given = iter(inputs)
         for node in self._nodes:
-            values[node] = self.step(node, values, next(given) if _is_input(node) else None)
+            values[node] = self.step(
+                node, values, next(given) if node.op == "placeholder" else None
+            )
         return values
 
     def step(
@@ -140,12 +142,9 @@ class GraphRun:
         return arguments, {**streams, **constants}
 
     def _operands(
-        self,
-        node: Node,
-        operator: Operator,
-        values: Mapping[Node, Tensor],
+        self, node: Node, operator: Operator, values: Mapping[Node, Tensor],
         formats: Mapping[str, Format],
-    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:
+    ) -> tuple[dict[str, object], dict[str, Tensor], dict[str, Tensor]]:  # fmt: skip
         arguments = {**aten_arguments(node), **self._modes(node)}
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
@@ -200,12 +199,8 @@ class GraphRun:
 
 def _formats(node: Node) -> dict[str, Format]:
     """Return the formats of a node; what its layer declares while no pass gave any."""
-    found = {name: spec.format for name, spec in _specs(node).items() if spec.format}
-    return found or dict(metadata(node).declared)
-
-
-def _is_input(node: Node) -> bool:
-    return node.op == "placeholder"
+    formats = {name: spec.format for name, spec in _specs(node).items() if spec.format}
+    return formats or dict(metadata(node).declared)
 
 
 def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:

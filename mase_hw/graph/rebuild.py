@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import copy
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, GraphModule, Interpreter, Node
 from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from mase_hw._kinds import Argument, Table
 
 
-def reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Yield a node and all to which neighbours lead, the nearest first, each once.
+def ancestors(node: Node) -> Iterator[Node]:
+    """Yield a node and all that it is computed of, the nearest first."""
+    return reached(node, lambda item: item.all_input_nodes)
 
-    Neighbours of a node are asked for behind it, so that the caller may stop before.
-    """
+
+def descendants(node: Node) -> Iterator[Node]:
+    """Yield a node and all that depend on it, the nearest first."""
+    return reached(node, lambda item: item.users)
+
+
+def reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Yield a node and all that its neighbours lead to, the nearest first."""
     seen, waiting = {node}, [node]
     for item in waiting:
         yield item
@@ -27,9 +36,29 @@ def reached(node: Node, neighbours: Callable[[Node], Iterable[Node]]) -> Iterato
         waiting += fresh
 
 
-def ancestors(node: Node) -> Iterator[Node]:
-    """Yield a node and all that it is computed of, the nearest first."""
-    return reached(node, lambda item: item.all_input_nodes)
+def evaluate(
+    module: GraphModule,
+    nodes: Iterable[Node],
+    values: Mapping[Node, Argument] = MappingProxyType({}),
+    blanks: Mapping[Node, Mapping[Node, Argument]] = MappingProxyType({}),
+) -> dict[Node, Argument]:
+    """Return the values of nodes that constants and further values decide.
+
+    Args:
+        module: the graph.
+        nodes: some of its nodes, in graph order.
+        values: of nodes that are not computed here.
+        blanks: by node, what stands for operands of which it reads the shape alone.
+    """
+    interpreter, computed = Interpreter(module), dict(values)
+    with torch.no_grad():
+        for node in nodes:
+            operands = ChainMap(computed, dict(blanks.get(node, {})))
+            decided = all(item in operands for item in node.all_input_nodes)
+            if decided and node.op in ("get_attr", "call_function") and node not in values:
+                interpreter.env = operands  # type: ignore[assignment]
+                computed[node] = interpreter.run_node(node)
+    return computed
 
 
 def append_node(
@@ -151,8 +180,8 @@ def _copy_tensor(value: Tensor, memo: dict[int, Argument]) -> Tensor:
         if isinstance(value, nn.Parameter):
             cloned = nn.Parameter(cloned, requires_grad=value.requires_grad)
         memo[id(value)] = cloned
-    found: Tensor = memo[id(value)]
-    return found
+    copied: Tensor = memo[id(value)]
+    return copied
 
 
 def own_copy(value: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.fx import GraphModule, Interpreter, Node
+from torch.fx import GraphModule, Node
 
 from mase_hw._kinds import Argument, Record
 from mase_hw.arithmetic.requantize import scales
@@ -24,7 +24,7 @@ from mase_hw.graph.declared import DECLARED
 from mase_hw.graph.metadata import Rounding
 from mase_hw.graph.naming import operation_name
 from mase_hw.graph.origin import origin
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.rebuild import evaluate, set_tensor
 from mase_hw.ops import operator_for, operator_for_role
 from mase_hw.ops.infrastructure.fake_quantize import format_of
 
@@ -54,7 +54,7 @@ class _Constant:
 
 
 def is_rounding(node: Node) -> bool:
-    """Return whether a node rounds to a format of the model's own."""
+    """True if a node rounds to a format of the model's own."""
     return node.op == "call_function" and operator_for(node.target) is operator_for_role(ROUNDING)
 
 
@@ -71,7 +71,10 @@ def absorb_rounded(module: GraphModule) -> None:
     """
     if not any(map(is_rounding, module.graph.nodes)):
         return
-    values = _constant_values(module)
+    values = evaluate(
+        module,
+        [node for node in module.graph.nodes if node.op == "get_attr" or node.all_input_nodes],
+    )
     for node in [item for item in module.graph.nodes if is_rounding(item) and item in values]:
         constant = _constant(node, values)
         _declare(node, constant, values, node.name)
@@ -86,21 +89,6 @@ def absorb_rounded(module: GraphModule) -> None:
     module.graph.eliminate_dead_code(
         is_impure_node=lambda node: node.op in ("placeholder", "output")
     )
-
-
-def _constant_values(module: GraphModule) -> dict[Node, Argument]:
-    interpreter, values = Interpreter(module), dict[Node, Argument]()
-    with torch.no_grad():
-        for node in module.graph.nodes:
-            fixed = node.op == "get_attr" or (
-                node.op == "call_function"
-                and bool(node.all_input_nodes)
-                and all(item in values for item in node.all_input_nodes)
-            )
-            if fixed:
-                interpreter.env = values
-                values[node] = interpreter.run_node(node)
-    return values
 
 
 def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:

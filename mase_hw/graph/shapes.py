@@ -19,10 +19,7 @@ class _Visitor(Interpreter):
     """Runs a graph and shows every node's value; errors name the node and the user's line."""
 
     def __init__(
-        self,
-        module: GraphModule,
-        visit: Callable[[Node, object], None],
-        states: dict[str, Tensor],
+        self, module: GraphModule, visit: Callable[[Node, object], None], states: dict[str, Tensor]
     ) -> None:
         super().__init__(module)
         self.extra_traceback = False

@@ -32,12 +32,13 @@ from mase_hw.graph.encoding import (
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
-from mase_hw.ops import Numeric, operator_for_role, operators
+from mase_hw.ops import Numeric, TensorSpec, operator_for_role, operators
 
 KEY = "number_formats"
 _CAST = "cast"
 _SHOWN = 5
 _DAMAGES = (ArithmeticError, AttributeError, LookupError, MaseError, TypeError, ValueError)
+_KEPT = ("common", "software", "pruned", "declared", "exact", "folded", "asked")
 Entry = Record
 
 
@@ -85,16 +86,7 @@ def take_state(mg: CapturedGraph, state: Tensor) -> None:
 
 
 def _entry(node: Node) -> Entry:
-    known = metadata(node)
-    kept = MaseMetadata(
-        common=known.common,
-        software=known.software,
-        pruned=known.pruned,
-        declared=known.declared,
-        exact=known.exact,
-        folded=known.folded,
-        asked=known.asked,
-    )
+    kept = MaseMetadata(**{name: getattr(metadata(node), name) for name in _KEPT})
     return {
         "name": node.name,
         "op": node.op,
@@ -108,8 +100,7 @@ def _entry(node: Node) -> Entry:
 def _entries(state: Tensor) -> list[Entry]:
     if state.dtype != torch.uint8:
         raise TypeError(f"it is {state.dtype}, not bytes")
-    found: list[Entry] = json.loads(state.cpu().numpy().tobytes())
-    return found
+    return json.loads(state.cpu().numpy().tobytes())  # type: ignore[no-any-return]
 
 
 def _is_cast(entry: Entry) -> bool:
@@ -117,9 +108,9 @@ def _is_cast(entry: Entry) -> bool:
 
 
 def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
-    """Return what each node but the casts computes, of what is cast where it is."""
+    """The computation of each node but casts, with operands as they are before casts."""
     casts: dict[str, str] = {}
-    found = {}
+    computed = {}
 
     def uncast(value: object) -> Any:
         if isinstance(value, list):
@@ -136,12 +127,12 @@ def _computed(entries: list[Entry]) -> dict[str, tuple[Any, ...]]:
             casts[entry["name"]] = producer["node"]
         else:
             arguments = uncast(entry["args"]), uncast(entry["kwargs"])
-            found[entry["name"]] = (entry["op"], entry["target"], *arguments)
-    return found
+            computed[entry["name"]] = (entry["op"], entry["target"], *arguments)
+    return computed
 
 
 def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
-    """Yield what two states differ in that is not fitted."""
+    """Yield the differences of two states, but for fitted numbers."""
     mine, theirs = _computed(own), _computed(given)
     yield from (f"{name} is in the graph alone" for name in mine if name not in theirs)
     yield from (f"{name} is in the state alone" for name in theirs if name not in mine)
@@ -156,7 +147,7 @@ def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
 
 
 def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
-    """Yield what the metadata of one node in two states differ in."""
+    """Yield the differences of one node's metadata in two states."""
     if own.pruned != given.pruned:
         yield f" is pruned {'here' if own.pruned else 'in the state'} alone"
     mine, theirs = _formats(own), _formats(given)
@@ -170,22 +161,25 @@ def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:
 
 
 def _formats(known: MaseMetadata) -> dict[str, Format]:
-    found = dict(known.declared)
-    if known.common is not None:
-        specs = {**known.common.operands, **known.common.results}
-        found |= {name: spec.format for name, spec in specs.items() if spec.format is not None}
-    return found
+    specs = _specs(known).items()
+    return {
+        **known.declared,
+        **{name: spec.format for name, spec in specs if spec.format is not None},
+    }
+
+
+def _specs(known: MaseMetadata) -> dict[str, TensorSpec]:
+    common = known.common or CommonMetadata(None, {}, {})
+    return {**common.operands, **common.results}
 
 
 def _whole(known: MaseMetadata) -> set[str]:
-    """Return the tensors of whole numbers, which have as many bits as their values take."""
-    common = known.common or CommonMetadata(None, {}, {})
-    specs = {**common.operands, **common.results}
-    return {name for name, spec in specs.items() if not spec.dtype.startswith(("float", "bfloat"))}
+    real, specs = ("float", "bfloat"), _specs(known).items()
+    return {name for name, spec in specs if not spec.dtype.startswith(real)}
 
 
 def _shared(known: MaseMetadata) -> set[str]:
-    """Return the tensors whose format follows from those of all their consumers, its width too."""
+    """The tensors whose format follows from those of all their consumers, its width too."""
     common = known.common or CommonMetadata(None, {}, {})
     operator = operators()[common.operator] if common.operator is not None else None
     numeric = Numeric.of(operator)
@@ -244,9 +238,5 @@ def _refitted(own: MaseMetadata, given: MaseMetadata) -> MaseMetadata:
         )
         common = replace(common, operands=operands, results=results)
     return replace(
-        own,
-        common=common,
-        software=given.software,
-        declared=given.declared,
-        exact=given.exact,
+        own, common=common, software=given.software, declared=given.declared, exact=given.exact
     )

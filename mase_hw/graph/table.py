@@ -17,20 +17,14 @@ from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 
 # Least widths: 80 characters show something of every column, however long the names are.
-_COLUMNS = {
-    "node": 14,
-    "operator": 8,
-    "shape": 6,
-    "format": 8,
-    "parallelism": 5,
-    "source": 10,
-}
+_COLUMNS = {"node": 14, "operator": 8, "shape": 6, "format": 8, "parallelism": 5, "source": 10}
 _WIDTH = 80
 
 
 def graph_table(mg: CapturedGraph) -> Table:
     """Return one row per node that is no constant, without the columns that hold nothing yet."""
-    title = f"{mg.name}: {_batch(mg)}"
+    batch = "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"
+    title = f"{mg.name}: {batch}"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, min_width=len(title))
     nodes = [node for node in mg.nodes if node.op != "get_attr"]
     rows = [_row(node, specs) for node, specs in zip(nodes, _specs(mg, nodes), strict=True)]
@@ -77,7 +71,7 @@ def parallelism_label(spec: TensorSpec) -> str:
 
 
 def result_specs(node: Node) -> Mapping[str, TensorSpec]:
-    """Return what is known of a node's results; of its operands, for the output."""
+    """Return the specs of a node's results; of its operands, for the output."""
     known = metadata(node).common
     if known is None:
         return {}
@@ -85,12 +79,12 @@ def result_specs(node: Node) -> Mapping[str, TensorSpec]:
 
 
 def _specs(mg: CapturedGraph, nodes: Sequence[Node]) -> list[list[TensorSpec]]:
-    """Return what is known of each node's results, or what a run shows where nothing is."""
+    """The specs of each node's results; those of a run where the graph has none."""
     known = [list(result_specs(node).values()) for node in nodes]
     if any(known) or not mg.example_inputs:
         return known
-    found = infer_specs(mg)
-    return [list(found.get(node, {}).values()) for node in nodes]
+    inferred = infer_specs(mg)
+    return [list(inferred.get(node, {}).values()) for node in nodes]
 
 
 def _row(node: Node, specs: Sequence[TensorSpec]) -> list[str]:
@@ -104,7 +98,3 @@ def _row(node: Node, specs: Sequence[TensorSpec]) -> list[str]:
         "\n".join(map(parallelism_label, specs)) if metadata(node).common else "-",
         source,
     ]
-
-
-def _batch(mg: CapturedGraph) -> str:
-    return "any batch, shapes of one inference" if mg.batched else "one inference, fixed shapes"

@@ -26,14 +26,13 @@ from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
 from mase_hw.graph._attention import as_written, batch_first_attention
-from mase_hw.graph._bags import rows_of_bags
 from mase_hw.graph._dense import check_dense
-from mase_hw.graph._drawn import shared_windows
 from mase_hw.graph._fixed_rows import FixedRows
 from mase_hw.graph._given import arguments
 from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
 from mase_hw.graph._randomness import drawing
 from mase_hw.graph._recurrent import unrolled_recurrence
+from mase_hw.graph._row_by_row import row_by_row
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.declared import capturing
 from mase_hw.graph.exported import from_exported, outputs_agree
@@ -114,13 +113,9 @@ def _traced(
 
 
 def _captured(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    title: str,
-    batched: bool | None,
-    levels: Found,
-) -> MaseGraph:
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], title: str,
+    batched: bool | None, levels: Found,
+) -> MaseGraph:  # fmt: skip
     """Return the graph; of layers that compare scales, which they give each other, as of others."""
     reason: CaptureError | None = None
     for bare in (False, True) if levels else (False,):
@@ -175,7 +170,6 @@ def _evaluate(model: nn.Module) -> None:
 
 
 def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
-    """Return the model's outputs on copies of its buffers and inputs."""
     buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
     copies: Any = tree_map(torch.clone, (args, kwargs))
     try:
@@ -204,12 +198,9 @@ def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) 
 
 
 def _dynamic(
-    model: nn.Module,
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-    name: str,
+    model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object], name: str,
     batched: bool | None,
-) -> MaseGraph | None:
+) -> MaseGraph | None:  # fmt: skip
     leaves, structure = tree_flatten((args, kwargs))
     reason = "no input has a batch dimension: two dimensions at least"
     rows = FixedRows(model, batch_size(leaves) or 0)
@@ -239,8 +230,6 @@ def _dynamic(
 
 
 def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Iterator[Dims]:
-    """Yield where the batch may be in each input."""
-
     def run(inputs: Sequence[Tensor]) -> Any:
         return _run(model, *tree_unflatten(inputs, structure))
 
@@ -254,13 +243,9 @@ def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Ite
 
 
 def _with_batch(
-    model: nn.Module,
-    leaves: list[Tensor],
-    structure: TreeSpec,
-    dims: Dims,
-    name: str,
+    model: nn.Module, leaves: list[Tensor], structure: TreeSpec, dims: Dims, name: str,
     rows: FixedRows,
-) -> MaseGraph:
+) -> MaseGraph:  # fmt: skip
     widened = [_widen(leaf, dim) for leaf, dim in zip(leaves, dims, strict=True)]
     shapes: Any = ShapesCollection()  # type: ignore[no-untyped-call]
     for leaf, dim in zip(widened, dims, strict=True):
@@ -279,18 +264,14 @@ def _widen(leaf: Tensor, dim: int | None) -> Tensor:
 
 
 def _export(
-    model: nn.Module,
-    args: tuple[Any, ...],
-    kwargs: Record,
-    shapes: Any,
+    model: nn.Module, args: tuple[Any, ...], kwargs: Record, shapes: Any,
     rows: FixedRows | None = None,
-) -> ExportedProgram:
+) -> ExportedProgram:  # fmt: skip
     try:
         exportable = (_exportable(model, kwargs, rows), _unguarded(model))
         layers = (as_written(), batch_first_attention(), unrolled_recurrence())
-        calls = (shared_windows(), rows_of_bags())
         with contextlib.ExitStack() as stack:
-            for item in (quiet(), uncollected(), capturing(), *layers, *calls, *exportable):
+            for item in (quiet(), uncollected(), capturing(), *layers, row_by_row(), *exportable):
                 stack.enter_context(item)
             stack.enter_context(naming_units())
             return torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=False)

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 from torch.fx import Node
 from torch.fx.node import map_arg
+from torch.utils._pytree import tree_leaves
 
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
-from mase_hw.graph._periods import Stretch, stretches
+from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.loops import is_boundary
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location
 from mase_hw.ops import Stateful, operator_for
-
-_SELECT = aten.select.int
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,42 @@ class UnrolledLoop:
         return sum(common(row[-1]).results["data_out_0"].elements for row in self.states)
 
 
+@dataclass(frozen=True)
+class _Stretch:
+    """Places from `start` to before `stop`, each like the one `period` later."""
+
+    start: int
+    stop: int
+    period: int
+
+    @property
+    def count(self) -> int:
+        return (self.stop - self.start) // self.period
+
+
+def _stretches(kinds: Cycles, steps: Cycles) -> list[_Stretch]:
+    """Return stretches of at least two periods, those that repeat most first.
+
+    Args:
+        kinds: equal for places that are alike.
+        steps: change by one, up or down, from a period to the next; negative where there are none.
+    """
+    stretches: list[_Stretch] = []
+    for period in range(1, kinds.size // 2 + 1):
+        same = kinds[period:] == kinds[:-period]
+        same &= (steps[period:] < 0) | (np.abs(steps[period:] - steps[:-period]) == 1)
+        edges = np.flatnonzero(np.diff(np.concatenate(([False], same, [False]))))
+        stretches += [
+            _Stretch(begin, end + period, period)
+            for begin, end in edges.reshape(-1, 2).tolist()
+            if end - begin >= period
+        ]
+    return sorted(stretches, key=lambda item: (-item.count * item.period, item.period, item.start))
+
+
 def part_of(node: Node) -> Part | None:
     """Return the part of a sequence that a node takes, None for what does something else."""
-    if node.op != "call_function" or node.target is not _SELECT:
+    if node.op != "call_function" or node.target is not aten.select.int:
         return None
     given = aten_arguments(node)
     source, rank = given["self"], len(common(node).results["data_out_0"].shape) + 1
@@ -79,19 +111,19 @@ def part_of(node: Node) -> Part | None:
 
 def find_loops(mg: MaseGraph) -> list[UnrolledLoop]:
     """Return the loops of a canonical graph, in graph order."""
-    found: list[UnrolledLoop] = []
+    loops: list[UnrolledLoop] = []
     listing = _Listing(mg)
     # Where steps share what they read from outside, it is not at the same distance in all.
     for stretch in chain(listing.stretches(), listing.stretches(by_name=True)):
         loop = listing.best(stretch)
         if loop is not None:
             listing.taken.update(chain.from_iterable(loop.steps))
-            found.append(loop)
-    return sorted(found, key=lambda loop: listing.order[loop.steps[0][0]])
+            loops.append(loop)
+    return sorted(loops, key=lambda loop: listing.order[loop.steps[0][0]])
 
 
 def unlike_steps(mg: MaseGraph) -> str:
-    """Return what makes steps of a loop differ from each other; empty where there are none."""
+    """Return the first difference between steps that are nearly alike, else an empty text."""
     return next(filter(None, map(_Listing(mg).difference, _Listing(mg).stretches(loose=True))), "")
 
 
@@ -103,7 +135,7 @@ class _Listing:
         self.order = {node: number for number, node in enumerate(mg.nodes)}
         self._mg = mg
         computing = [node for node in mg.nodes if node.op == "call_function"]
-        parts = {node: part for node in computing if (part := part_of(node)) is not None}
+        parts = {node: part for node in computing if (part := part_of(node))}
         several = Counter((part.source, part.dim) for part in set(parts.values()))
         self._parts = {
             node: part for node, part in parts.items() if several[part.source, part.dim] > 1
@@ -111,8 +143,8 @@ class _Listing:
         self._nodes = [node for node in computing if node not in self._parts]
         self._place = {node: number for number, node in enumerate(self._nodes)}
 
-    def stretches(self, *, by_name: bool = False, loose: bool = False) -> Iterator[Stretch]:
-        """Yield where the same comes again.
+    def stretches(self, *, by_name: bool = False, loose: bool = False) -> Iterator[_Stretch]:
+        """Yield stretches in which the same nodes come again.
 
         Args:
             by_name: whether what several nodes read in the same way is known by its name, and not
@@ -127,26 +159,21 @@ class _Listing:
             str(node.target) if loose else repr(self._kind(node, named)) for node in self._nodes
         ]
         kinds = [numbers.setdefault(word, len(numbers)) for word in words]
-        steps = [
-            next(
-                (self._parts[item].index for item in node.all_input_nodes if item in self._parts),
-                -1,
-            )
-            for node in self._nodes
-        ]
-        yield from stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
+        parts = ([self._parts.get(item) for item in node.all_input_nodes] for node in self._nodes)
+        steps = [next((part.index for part in row if part), -1) for row in parts]
+        yield from _stretches(np.array(kinds, dtype=np.int64), np.array(steps, dtype=np.int64))
 
     def _kind(self, node: Node, named: set[Node]) -> Argument:
         place, operator = self._place[node], operator_for(node.target)
         if operator is None or isinstance(operator, Stateful) or is_boundary(node):
             return place
 
-        def known(item: Node) -> str:
+        def distance(item: Node) -> str:
             if item in self._place and item not in named:
                 return f"before {place - self._place[item]}"
             return str(self._name(item))
 
-        return self._does(node), map_arg(_listed(node), known)
+        return self._does(node), map_arg((node.args, node.kwargs), distance)
 
     def _does(self, node: Node) -> Argument:
         specs = common(node)
@@ -159,8 +186,8 @@ class _Listing:
         part = self._parts.get(item)
         return ("part", part.source.name, part.dim) if part else item.name
 
-    def difference(self, stretch: Stretch) -> str:
-        """Return what differs in nodes of the same operators; empty where steps take no parts."""
+    def difference(self, stretch: _Stretch) -> str:
+        """The first difference between steps; empty where they take no parts."""
         nodes = self._nodes[stretch.start :][: stretch.count * stretch.period]
         if all(self._parts.keys().isdisjoint(node.all_input_nodes) for node in nodes):
             return ""
@@ -170,9 +197,9 @@ class _Listing:
                 return f"{one.name} and {other.name} ({location(other)}) differ in the {what}"
         return ""
 
-    def best(self, stretch: Stretch) -> UnrolledLoop | None:
+    def best(self, stretch: _Stretch) -> UnrolledLoop | None:
         """Return the loop of most steps and smallest states in a stretch."""
-        period, found = stretch.period, []
+        period, loops = stretch.period, []
         if not self.taken.isdisjoint(self._nodes[stretch.start : stretch.stop]):
             return None
         for start in range(
@@ -182,12 +209,11 @@ class _Listing:
             for begin, number in ((start - period, count + 1), (start, count)):
                 loop = self._loop(begin, period, number) if begin >= 0 else None
                 if loop is not None:
-                    found.append(((number, -loop.size, begin), loop))
+                    loops.append(((number, -loop.size, begin), loop))
                     break
-        return max(found, key=lambda item: item[0])[1] if found else None
+        return max(loops, key=lambda item: item[0])[1] if loops else None
 
     def _loop(self, start: int, period: int, count: int) -> UnrolledLoop | None:
-        """Return the steps from a place on as a loop, None where they are none."""
         steps = [tuple(self._nodes[start + number * period :][:period]) for number in range(count)]
         if not self.taken.isdisjoint(chain.from_iterable(steps)):
             return None
@@ -197,10 +223,10 @@ class _Listing:
         for nodes in zip(*steps, strict=True):
             if not all(self._alike(node, nodes[-1]) for node in nodes):
                 return None
-            for given in zip(*(_given(node) for node in nodes), strict=True):
-                if self._is_shared(given, steps):
-                    shared[given] = None
-                elif not self._reads(given, steps, states, takes):
+            for operands in zip(*map(_operands, nodes), strict=True):
+                if self._is_shared(operands, steps):
+                    shared[operands] = None
+                elif not self._reads(operands, steps, states, takes):
                     return None
         if not states or not takes or not self._leaves_behind(steps):
             return None
@@ -210,38 +236,35 @@ class _Listing:
         return UnrolledLoop(tuple(steps), *rows)
 
     def _alike(self, one: Node, other: Node) -> bool:
-        if self._does(one) != self._does(other):
-            return False
-        return _others(one) == _others(other)
+        return self._does(one) == self._does(other) and _others(one) == _others(other)
 
-    def _is_shared(self, given: Sequence[Node], steps: Sequence[Sequence[Node]]) -> bool:
-        parts = {self._parts.get(item) for item in given}
-        if len(parts) > 1 or (None in parts and len(set(given)) > 1) or given[0].op == "get_attr":
+    def _is_shared(self, nodes: Sequence[Node], steps: Sequence[Sequence[Node]]) -> bool:
+        parts = {self._parts.get(item) for item in nodes}
+        if len(parts) > 1 or (None in parts and len(set(nodes)) > 1) or nodes[0].op == "get_attr":
             return False
         (part,) = parts
-        source = part.source if part else given[0]
+        source = part.source if part else nodes[0]
         return self._place.get(source, -1) < self._place[steps[0][0]]
 
     def _reads(
-        self,
-        given: Sequence[Node],
-        steps: Sequence[Sequence[Node]],
-        states: dict[int, tuple[Node, ...]],
-        takes: dict[tuple[Node, int, int], tuple[Node, ...]],
-    ) -> bool:
-        """Note what alike nodes read at the same place; return whether steps may read it."""
-        first, start = given[0], self._place[steps[0][0]]
+        self, nodes: tuple[Node, ...], steps: Sequence[Sequence[Node]],
+        states: dict[int, tuple[Node, ...]], takes: dict[tuple[Node, int, int], tuple[Node, ...]],
+    ) -> bool:  # fmt: skip
+        """Note what alike nodes read at the same place; false if steps may not read it."""
+        first, start = nodes[0], self._place[steps[0][0]]
         period, stop = len(steps[0]), self._place[steps[-1][-1]]
-        if all(item.op == "get_attr" for item in given):
-            return len({self._name(item) for item in given}) == 1
-        parts = [self._parts.get(item) for item in given]
+        if all(item.op == "get_attr" for item in nodes):
+            return len({self._name(item) for item in nodes}) == 1
+        parts = [self._parts.get(item) for item in nodes]
         if all(part is not None for part in parts):
-            return self._takes([part for part in parts if part], given, takes, start)
-        places = [self._place.get(item, -1) - start for item in given]
-        own = [place - number * period for number, place in enumerate(places)]
-        if len(set(own)) == 1 and 0 <= own[0] < period:
+            return self._takes([part for part in parts if part], nodes, takes, start)
+        # Places in each step: the same in all are the step's own, those before are a state.
+        places = [
+            self._place.get(item, -1) - start - number * period for number, item in enumerate(nodes)
+        ]
+        if len(set(places)) == 1 and 0 <= places[0] < period:
             return True
-        before = {place + period for place in own[1:]}
+        before = {place + period for place in places[1:]}
         (behind,) = before if len(before) == 1 else (-1,)
         begins = self._parts[first].source if first in self._parts else first
         inside = start <= self._place.get(begins, -1) <= stop
@@ -251,25 +274,18 @@ class _Listing:
         return states.setdefault(behind, row) == row
 
     def _takes(
-        self,
-        parts: Sequence[Part],
-        given: Sequence[Node],
-        takes: dict[tuple[Node, int, int], tuple[Node, ...]],
-        start: int,
-    ) -> bool:
-        """Note that each step takes the next part of a sequence; return whether it does."""
-        first, second = parts[0], parts[1]
-        change = second.index - first.index
-        if abs(change) != 1 or self._place.get(first.source, -1) >= start:
+        self, parts: Sequence[Part], nodes: tuple[Node, ...],
+        takes: dict[tuple[Node, int, int], tuple[Node, ...]], start: int,
+    ) -> bool:  # fmt: skip
+        """Note that each step takes the next part of a sequence; false if it does not."""
+        first, change = parts[0], parts[1].index - parts[0].index
+        line = [replace(first, index=first.index + i * change) for i in range(len(parts))]
+        if abs(change) != 1 or self._place.get(first.source, -1) >= start or parts != line:
             return False
-        for number, part in enumerate(parts):
-            if part != Part(first.source, first.dim, first.index + number * change):
-                return False
-        row = tuple(given)
-        return takes.setdefault((first.source, first.dim, first.index), row) == row
+        return takes.setdefault((first.source, first.dim, first.index), nodes) == nodes
 
     def _leaves_behind(self, steps: Sequence[Sequence[Node]]) -> bool:
-        """Return whether what reads results from outside stands behind all steps."""
+        """True if all readers of results outside the loop stand behind all of its steps."""
         inside = set(chain.from_iterable(steps))
         last = self.order[steps[-1][-1]]
         users = {user for node in inside for user in node.users} - inside
@@ -282,25 +298,13 @@ def _is_row(node: Node) -> bool:
 
 
 def _is_read_alike(node: Node) -> bool:
-    """Return whether several nodes read a result in the same way."""
     reads = Counter((str(user.target), _others(user)) for user in node.users)
     return max(reads.values(), default=0) > 1
 
 
-def _listed(node: Node) -> Argument:
-    return (node.args, node.kwargs)
-
-
 def _others(node: Node) -> str:
-    return repr(map_arg(_listed(node), lambda item: "node"))
+    return repr(map_arg((node.args, node.kwargs), lambda item: "node"))
 
 
-def _given(node: Node) -> list[Node]:
-    found: list[Node] = []
-
-    def note(item: Node) -> Node:
-        found.append(item)
-        return item
-
-    map_arg(_listed(node), note)
-    return found
+def _operands(node: Node) -> list[Node]:
+    return [item for item in tree_leaves((node.args, node.kwargs)) if isinstance(item, Node)]

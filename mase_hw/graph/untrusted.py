@@ -59,7 +59,7 @@ def check_identifier(value: object, what: str) -> str:
 
 
 def is_path(value: object) -> bool:
-    """Return whether this is a dotted path of a parameter or buffer, such as `blocks.0.weight`.
+    """True if this is a dotted path of a parameter or buffer, such as `blocks.0.weight`.
 
     Modules may have names that are no identifiers, such as `block-0`. Code that is generated of a
     graph quotes them: nothing that ends a quotation is allowed.
@@ -89,11 +89,11 @@ def find_operator(target: object) -> object:
         space, *names = target.split(".")
         if space == "operator" and len(names) == 1 and names[0] in _ARITHMETIC:
             return getattr(operator, names[0])
-        found: object = getattr(torch.ops, space, None)
+        member: object = getattr(torch.ops, space, None)
         for name in names:
-            found = getattr(found, name, None)
-        if isinstance(found, torch._ops.OpOverload) and not _opens_files(found):
-            return found
+            member = getattr(member, name, None)
+        if isinstance(member, torch._ops.OpOverload) and not _opens_files(member):
+            return member
     raise DataError(f"the file calls {_shown(target)}, which is not registered with torch")
 
 
@@ -191,7 +191,6 @@ def _check_json(file: Path, content: bytes) -> None:
 
 
 def _check_entry(file: Path, entry: dict[str, object]) -> None:
-    """Refuse an object of the file's JSON that says what is not arithmetic on tensors."""
     stored = str(entry.get("path_name", ""))
     if entry.get("use_pickle") or stored.startswith(("custom_obj", "opaque_obj")):
         raise _refusal(file, f"pickled objects ({stored or 'a tensor'})")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,6 @@ def _both(
     first: tuple[Fraction, ...],
     second: tuple[Fraction, ...],
 ) -> tuple[Fraction, ...]:
-    """Return a function of numbers, one of which may stand for all."""
     count = max(len(first), len(second))
     pairs = (item * (count if len(item) == 1 else 1) for item in (first, second))
     return tuple(map(function, *pairs))
@@ -245,10 +245,14 @@ class NodeCall:
             return value.array
         raise self.refuse(f"its {what} is computed by the model; allowed is a constant")
 
+    def integer(self, value: Value, what: str) -> int:
+        """Return an operand that must be one constant whole number."""
+        return int(self.array(value, what).reshape(-1)[0])
+
     def setting(
         self, name: str, values: tuple[Value, ...], index: int, default: object = None
     ) -> list[int] | Any:
-        """Return what older versions give as an attribute, and newer ones as an operand."""
+        """Return a setting: an attribute in older versions, an operand in newer ones."""
         if name in self.attributes:
             return self.attributes[name]
         if index < len(values) and values[index] is not None:
@@ -266,15 +270,38 @@ class NodeCall:
             return value.values
         if value is None:
             raise self.refuse(f"its {what} is missing")
-        found = value.tensor
-        if found is None and value.array.dtype == object:
-            found = torch.tensor(value.array.tolist())
-        elif found is None:
-            found = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
-        return found if value.levels is None else value.levels.rounded(found)
+        tensor = value.tensor
+        if tensor is None and value.array.dtype == object:
+            tensor = torch.tensor(value.array.tolist())
+        elif tensor is None:
+            tensor = torch.from_numpy(np.array(value.array)).to(torch.get_default_device())
+        return tensor if value.levels is None else value.levels.rounded(tensor)
 
 
 Function = Callable[..., Any]
+
+
+def with_tensors(function: Function) -> Function:
+    """Give a function tensors for the operands that it annotates as such.
+
+    Args:
+        function: of a node and its operands; those annotated as `Value` come as they are.
+    """
+    kinds = [
+        (item.name, str(item.annotation), item.kind is item.VAR_POSITIONAL)
+        for item in list(signature(function).parameters.values())[1:]
+    ]
+
+    def compute(node: NodeCall, *values: Value) -> Any:
+        rest = kinds[-1:] * (len(values) - len(kinds)) if kinds and kinds[-1][2] else []
+        operands = list(values)
+        for place, (name, kind, _) in enumerate([*kinds, *rest][: len(values)]):
+            if kind == "Tensor" or (kind == "Tensor | None" and values[place] is not None):
+                what = "operand" if len(name) == 1 else name
+                operands[place] = node.tensor(values[place], what)
+        return function(node, *operands)
+
+    return compute
 
 
 def of_sizes(function: Function, sizes: Callable[..., Any]) -> Function:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,8 +111,7 @@ class OnnxModule(nn.Module):
         self._held: dict[str, str] = {}
         self._order: list[tuple[str, list[str], list[str]]] = []
         self.places: dict[str, tuple[int, str]] = {}
-        for tensor in model.graph.initializer:
-            self._arrays[tensor.name] = _array(title, tensor)
+        self._arrays |= {item.name: _array(title, item) for item in model.graph.initializer}
         self._kinds = annotated_levels(model, title)
         self._levels |= {
             name: levels for name, levels in self._kinds.items() if name in self._arrays
@@ -126,8 +125,9 @@ class OnnxModule(nn.Module):
         from onnx import helper
 
         versions = {item.domain: item.version for item in model.opset_import}
-        stems = _stems([node_name(node, number) for number, node in _numbered(model)])
-        for number, node in _numbered(model):
+        numbered = list(enumerate(model.graph.node, 1))
+        stems = _stems([node_name(node, number) for number, node in numbered])
+        for number, node in numbered:
             given = {
                 item.name: _attribute(self._title, helper.get_attribute_value(item))
                 for item in node.attribute
@@ -136,19 +136,16 @@ class OnnxModule(nn.Module):
                 if min([given[name]] if isinstance(given[name], int) else given[name]) < 1:
                     what = f"its {name} is {given[name]}; allowed are numbers from 1"
                     raise CaptureError(f"node {node_name(node, number)!r}: {what}")
+            version = versions.get(node.domain, versions.get("ai.onnx", 1))
             call = NodeCall(
-                node_name(node, number),
-                node.op_type,
-                node.domain,
-                versions.get(node.domain, versions.get("ai.onnx", 1)),
-                Attributes(given),
+                node_name(node, number), node.op_type, node.domain, version, Attributes(given),
                 len(node.output),
-            )
-            made = OnnxNode(call)
-            if self._computed_ahead(made, list(node.input), list(node.output)):
+            )  # fmt: skip
+            module = OnnxNode(call)
+            if self._computed_ahead(module, list(node.input), list(node.output)):
                 continue
             name = stems[number - 1]
-            self.add_module(name, made)
+            self.add_module(name, module)
             self.places[name] = number, f"{node.op_type} {call.name}"
             self._order.append((name, list(node.input), list(node.output)))
         if len(self._order) > MAX_NODES:
@@ -158,7 +155,6 @@ class OnnxModule(nn.Module):
             )
 
     def _computed_ahead(self, node: OnnxNode, inputs: list[str], outputs: list[str]) -> bool:
-        """Compute a node whose operands are all constant."""
         kind = node.call.type
         if kind in _NOT_AHEAD or kind.startswith(_RANDOM):
             return False
@@ -175,8 +171,8 @@ class OnnxModule(nn.Module):
                     for item in operands
                 ]
                 _check_sizes(node.call, node(*meta))
-            found = _listed(node(*operands))
-        for name, value in zip(outputs, found, strict=False):
+            results = _listed(node(*operands))
+        for name, value in zip(outputs, results, strict=False):
             if not isinstance(value, Constant):
                 self._arrays[name] = value.detach().numpy()
                 continue
@@ -210,28 +206,22 @@ class OnnxModule(nn.Module):
     def forward(self, *inputs: Tensor) -> Any:
         """Return the results of the file."""
         values = self._run(inputs)
-        found = [_real(values[name]) for name in self._outputs]
-        return found[0] if len(found) == 1 else tuple(found)
+        results = [_real(values[name]) for name in self._outputs]
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _run(self, inputs: Sequence[Tensor]) -> dict[str, Value]:
-        values = {
-            name: self._constant(name, getattr(self, held)) for name, held in self._held.items()
+        values: dict[str, Value] = {
+            name: Constant(
+                self._arrays[name], _rounded(getattr(self, held), self._levels.get(name))
+            )
+            for name, held in self._held.items()
         }
         for item, tensor in zip(self._inputs, inputs, strict=True):
-            levels = self._kinds.get(item.name)
-            values[item.name] = _entering(
-                item, tensor if levels is None else levels.rounded(tensor)
-            )
+            values[item.name] = _entering(item, _rounded(tensor, self._kinds.get(item.name)))
         for name, operands, results in self._order:
             given = [values[item] if item else None for item in operands]
-            found = _listed(getattr(self, name)(*given))
-            values |= dict(zip(results, found, strict=False))
+            values |= dict(zip(results, _listed(getattr(self, name)(*given)), strict=False))
         return values
-
-    def _constant(self, name: str, tensor: Tensor) -> Value:
-        """Return a constant that is held, rounded where the file has codes of it."""
-        levels = self._levels.get(name)
-        return Constant(self._arrays[name], tensor if levels is None else levels.rounded(tensor))
 
     def named_values(self, *inputs: Tensor) -> Iterator[tuple[str, Tensor]]:
         """Yield every tensor of the file by its name."""
@@ -261,9 +251,9 @@ class OnnxModule(nn.Module):
         for name, operands, results in self._order:
             node = getattr(self, name)
             with torch.device("meta"):
-                found = _listed(node(*(values[item] if item else None for item in operands)))
-            _check_sizes(node.call, found, MAX_COMPUTED)
-            values |= dict(zip(results, found, strict=False))
+                computed = _listed(node(*(values[item] if item else None for item in operands)))
+            _check_sizes(node.call, computed, MAX_COMPUTED)
+            values |= dict(zip(results, computed, strict=False))
 
 
 def load_onnx(
@@ -311,8 +301,8 @@ def _loaded(
     return module, inputs
 
 
-def _numbered(model: ModelProto) -> list[tuple[int, Any]]:
-    return list(enumerate(model.graph.node, 1))
+def _rounded(tensor: Tensor, levels: Levels | Floats | None) -> Tensor:
+    return tensor if levels is None else levels.rounded(tensor)
 
 
 def _attribute(title: str, value: Any) -> Any:
@@ -353,7 +343,6 @@ def _entering(item: ValueInfoProto, tensor: Tensor) -> Value:
 
 
 def _example(file: Path, item: ValueInfoProto, generator: torch.Generator) -> Tensor:
-    """Return random numbers in the shape of an input, for one inference."""
     from onnx import TensorProto
 
     kind = item.type.WhichOneof("value")
@@ -393,8 +382,8 @@ def _real(value: Value) -> Tensor:
     return value
 
 
-def _listed(found: object) -> list[Any]:
-    return list(found) if isinstance(found, tuple | list) else [found]
+def _listed(results: object) -> list[Any]:
+    return list(results) if isinstance(results, tuple | list) else [results]
 
 
 def _check_input(title: str, name: str, shape: Sequence[int]) -> None:
@@ -404,8 +393,8 @@ def _check_input(title: str, name: str, shape: Sequence[int]) -> None:
         )
 
 
-def _check_sizes(call: NodeCall, found: object, most: int = MAX_ELEMENTS) -> None:
-    for value in _listed(found):
+def _check_sizes(call: NodeCall, results: object, most: int = MAX_ELEMENTS) -> None:
+    for value in _listed(results):
         tensor = value.values if isinstance(value, Codes | Sums) else value
         elements = tensor.numel() if isinstance(tensor, Tensor) else 0
         if elements > most:
@@ -428,16 +417,15 @@ def _stems(names: Sequence[str]) -> list[str]:
             break
         shared += 1
     taken: set[str] = set()
-    found = []
+    stems = []
     for path in paths:
         own = path[shared:] if len(path) > 1 else path
         stem = _plain("_".join(own))[-LONGEST_NAME:].strip("_")
-        found.append(_unique(stem or "node", taken))
-    return found
+        stems.append(_unique(stem or "node", taken))
+    return stems
 
 
 def _unique(stem: str, taken: set[str]) -> str:
-    """Return an identifier that no other has, and no attribute of a module."""
     if stem[0].isdigit() or hasattr(nn.Module, stem) or stem in ("training", "places"):
         stem = f"n_{stem}"
     name, number = stem, 0
@@ -446,6 +434,3 @@ def _unique(stem: str, taken: set[str]) -> str:
         name = f"{stem}_{number}"
     taken.add(name)
     return name
-
-
-Places = Mapping[str, tuple[int, str]]

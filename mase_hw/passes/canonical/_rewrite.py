@@ -61,15 +61,15 @@ def rewrite_from(
     before = set(mg.fx_graph.nodes)
     with mg.fx_graph.inserting_before(node):
         results = write(_proxies(mg, inputs))
-    made = [item for item in mg.nodes if item not in before]
+    created = [item for item in mg.nodes if item not in before]
     if results is None or _last_read(node) >= len(results):
-        for item in reversed(made):
+        for item in reversed(created):
             mg.fx_graph.erase_node(item)
         return False
     known = metadata(node)
-    taken = {item.name for item in mg.nodes} - {item.name for item in made}
+    taken = {item.name for item in mg.nodes} - {item.name for item in created}
     nodes = [item.node for item in results]
-    for item in made:
+    for item in created:
         kind = operator_for(item.target)
         stem = f"{node.name}_{kind.name if kind else item.name}"
         item.name = unique_name(stem, list(taken))
@@ -125,8 +125,6 @@ def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | 
 
 
 def _store_constants(mg: MaseGraph, node: Node) -> None:
-    """Make buffers of the tensors among a node's arguments."""
-
     def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value

@@ -29,11 +29,7 @@ _Table = Mapping[OpOverload, Callable[..., Any]]
 
 # What a decomposition writes for a batch of either size differs where it counts the batch.
 _BATCHES = (2, 3)
-_SIZED = (
-    aten.view.default,
-    aten.reshape.default,
-    aten.expand.default,
-)
+_SIZED = (aten.view.default, aten.reshape.default, aten.expand.default)
 
 
 def expand_node(mg: MaseGraph, node: Node) -> bool:
@@ -50,7 +46,7 @@ def expand_node(mg: MaseGraph, node: Node) -> bool:
 
 
 def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
-    """Return whether a decomposition gives a node's results on the example inputs.
+    """True if a decomposition gives a node's results on the example inputs.
 
     Not all of torch's do: that of `multilabel_margin_loss` counts targets behind the last one.
     """
@@ -60,8 +56,8 @@ def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
     with torch.no_grad():
         inputs = mg.batch_dims.inside(list(mg.example_inputs))
         values = GraphRun(mg, only=()).values(inputs)
-        found = traced(*(values[item.name] for item in _streams_of(node)))
-    pairs = zip(_results_of(found), _results_of(values[node.name]), strict=False)
+        results = traced(*(values[item.name] for item in _streams_of(node)))
+    pairs = zip(_results_of(results), _results_of(values[node.name]), strict=False)
     return all(
         torch.allclose(left.double(), right.double(), rtol=1e-3, atol=1e-5, equal_nan=True)
         for left, right in pairs
@@ -69,7 +65,6 @@ def _computes(mg: MaseGraph, node: Node, traced: GraphModule) -> bool:
 
 
 def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | None:
-    """Return the results of a decomposition, called on a node's operands."""
     tracer = GraphAppendingTracer(mg.fx_graph)
     inputs = iter(_streams_of(node))
     constants = {id(mg.constant(item)): item for item in _constants_of(node)}
@@ -84,10 +79,10 @@ def _record(mg: MaseGraph, node: Node, traced: GraphModule) -> list[Proxy] | Non
             args, kwargs = map_arg((item.args, item.kwargs), values.__getitem__)
             values[item] = mg.fx_graph.create_node("call_function", item.target, args, kwargs)
     (output,) = traced.graph.output_node().args
-    found = [values[item] for item in _results_of(output)]
-    if not all(isinstance(item, Node) and item.op == "call_function" for item in found):
+    results = [values[item] for item in _results_of(output)]
+    if not all(isinstance(item, Node) and item.op == "call_function" for item in results):
         return None
-    return [Proxy(item, tracer) for item in found]
+    return [Proxy(item, tracer) for item in results]
 
 
 def _decomposition(mg: MaseGraph, node: Node) -> GraphModule | None:
@@ -173,7 +168,7 @@ def _example(node: Node, batch: int) -> Tensor:
 
 
 def _is_covered(graph: Graph) -> bool:
-    """Return whether something is computed, by operators alone, and it is one tensor."""
+    """True if something is computed, by operators alone, and it is one tensor."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     (output,) = graph.output_node().args
     return (

@@ -13,7 +13,7 @@ from torch.fx import Node
 from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Fill, location, metadata, update
-from mase_hw.graph.rebuild import reached, set_tensor
+from mase_hw.graph.rebuild import descendants, set_tensor
 from mase_hw.graph.shapes import run_with
 from mase_hw.passes._pass import Result, graph_pass
 
@@ -58,8 +58,8 @@ def bound_fills_transform_pass(mg: MaseGraph) -> Result:
         search.put(fills, bound * MARGIN)
         for fill in fills:
             bounded[fill.node.name] = bound * MARGIN
-            known = Fill(bound * MARGIN, fill.largest)
-            update(fill.node, fills=(*metadata(fill.node).fills, known))
+            bounded_fill = Fill(bound * MARGIN, fill.largest)
+            update(fill.node, fills=(*metadata(fill.node).fills, bounded_fill))
             where = fill.node.name, location(fill.node)
             _LOG.info("%s (%s): a fill of %g in place of %g", *where, bound * MARGIN, fill.largest)
     mg.recompile()
@@ -93,27 +93,22 @@ class _Fill:
 
 
 def _fills_of(mg: MaseGraph, node: Node) -> list[_Fill]:
-    """Return the constants of a node that may mean "never"."""
     if node.op != "call_function" or all(item.op == "get_attr" for item in node.all_input_nodes):
         return []
-    found = []
+    fills = []
     for place, argument in enumerate(node.args):
         value = _real_constant(mg, node, place, argument)
-        if value is not None and _may_mean_never(torch.as_tensor(value)):
-            found.append(_Fill(node, place, value))
-    return found
-
-
-def _may_mean_never(value: Tensor) -> bool:
-    """Return whether the large elements of a constant are one number, perhaps of either sign."""
-    large = value[value.abs() >= LARGE].abs()
-    return bool(large.numel()) and bool(large.min() == large.max())
+        sizes = torch.tensor(0.0) if value is None else torch.as_tensor(value).abs()
+        # They are one number, perhaps of either sign.
+        if value is not None and len(sizes[sizes >= LARGE].unique()) == 1:
+            fills.append(_Fill(node, place, value))
+    return fills
 
 
 def _real_constant(
     mg: MaseGraph, node: Node, place: int, argument: object
 ) -> float | Tensor | None:
-    """Return a constant real argument; None for any other, and for what training moves."""
+    """A constant real argument; None for any other, and for what training moves."""
     if isinstance(argument, Node):
         if argument.op != "get_attr":
             return None
@@ -142,16 +137,13 @@ class _Search:
     def groups(self) -> Iterator[tuple[Sequence[_Fill], float]]:
         """Yield fills with their bound: all at once, or where some count each by itself."""
         together = self._smallest(self.fills)
-        if together is not None:
-            yield self.fills, together
-            return
-        for fill in self.fills:
-            alone = self._smallest([fill])
-            if alone is not None:
-                yield [fill], alone
+        for fills in [self.fills] if together else [[fill] for fill in self.fills]:
+            bound = together or self._smallest(fills)
+            if bound is not None:
+                yield fills, bound
 
     def _smallest(self, fills: Sequence[_Fill]) -> float | None:
-        """Return the least bound with which no output changes; None where there is none."""
+        """The least bound with which no output changes; None where there is none."""
         least = min((fill.largest for fill in fills), default=0.0)
         bounds = [bound for bound in BOUNDS if bound <= least / 4]
         if not bounds or not self._same(fills, bounds[-1]):
@@ -193,7 +185,6 @@ class _Search:
         return [values[node] for node in self._mg.outputs if node in values]
 
     def _note(self, node: Node, value: object) -> None:
-        """Note a node in whose result a fill occurs."""
         for fill in self._candidates:
             if fill.node is node and isinstance(value, Tensor) and value.is_floating_point():
                 size = value.abs()
@@ -201,17 +192,17 @@ class _Search:
                     self._shown.add(node)
 
     def _is_compared(self, node: Node) -> bool:
-        fills = {fill.node for fill in self._candidates if fill.node in self._shown}
-        behind = (item for item in reached(node, lambda item: item.users) if item is not node)
+        fills = {fill.node for fill in self._candidates} & self._shown
+        behind = (item for item in descendants(node) if item is not node)
         return any(item not in fills and _fills_of(self._mg, item) for item in behind)
 
 
-def _equal(exact: Argument, found: Argument) -> bool:
+def _equal(exact: Argument, other: Argument) -> bool:
     if not isinstance(exact, Tensor) or not exact.is_floating_point():
-        return exact is found or (isinstance(exact, Tensor) and torch.equal(exact, found))
+        return exact is other or (isinstance(exact, Tensor) and torch.equal(exact, other))
     finite = exact.isfinite()
-    if not torch.equal(finite, found.isfinite()):
+    if not torch.equal(finite, other.isfinite()):
         return False
     kept = exact[finite].double()
-    error = (kept - found[finite].double()).square().sum()
+    error = (kept - other[finite].double()).square().sum()
     return bool(error <= TOLERANCE * kept.square().sum())

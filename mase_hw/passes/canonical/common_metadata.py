@@ -64,9 +64,7 @@ def _kept(old: CommonMetadata | None, new: CommonMetadata) -> CommonMetadata:
     if old is None:
         return new
     return replace(
-        new,
-        operands=_merged(old.operands, new.operands),
-        results=_merged(old.results, new.results),
+        new, operands=_merged(old.operands, new.operands), results=_merged(old.results, new.results)
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from mase_hw._aten import overload
 from mase_hw._kinds import Argument
@@ -16,7 +16,7 @@ from mase_hw.formats import Format, format_class
 from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.metadata import CommonMetadata
-from mase_hw.graph.rebuild import own_copy, set_tensor
+from mase_hw.graph.rebuild import evaluate, own_copy, set_tensor
 from mase_hw.graph.rounded import exact_format, with_factors
 from mase_hw.ops import Call, Foldable, Operator, Weighted
 from mase_hw.passes._pass import Result, graph_pass
@@ -41,50 +41,35 @@ def fold_constants_transform_pass(mg: MaseGraph, *, parameters: bool = True) -> 
     """
     mg = mg.copy()
     values = _constant_values(mg, parameters)
-    folded = []
     read = {
         node: value
         for node, value in values.items()
         if isinstance(value, Tensor) and any(user not in values for user in node.users)
     }
-    for node, value in read.items():
-        if node.op == "call_function":
-            _replace_by_constant(mg, node, value, _seen_parameter(node, value, values, read))
-            folded.append(node.name)
+    folded = [node for node in read if node.op == "call_function"]
+    for node in folded:
+        _replace_by_constant(mg, node, read[node], _seen_parameter(read[node], values, read))
     for node in reversed(mg.fx_graph.nodes):
         if node in values and not node.users:
             mg.fx_graph.erase_node(node)
     mg.recompile()
-    return mg, {"folded": folded}
+    return mg, {"folded": [node.name for node in folded]}
 
 
 def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Argument]:
-    interpreter = Interpreter(mg.model)
-    values: dict[Node, Argument] = {}
-    with torch.no_grad():
-        for node in mg.nodes:
-            if node.op == "get_attr":
-                constant = mg.constant(node)
-                if parameters or not isinstance(constant, nn.Parameter):
-                    values[node] = constant
-            elif _is_constant(node, values):
-                interpreter.env = values
-                values[node] = interpreter.run_node(node)
-    return values
-
-
-def _is_constant(node: Node, values: Mapping[Node, object]) -> bool:
-    return (
-        node.op == "call_function"
-        and torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
-        and all(operand in values for operand in node.all_input_nodes)
+    fixed = (
+        node
+        for node in mg.nodes
+        if torch.Tag.nondeterministic_seeded not in getattr(node.target, "tags", ())
+        and (parameters or node.op != "get_attr" or not isinstance(mg.constant(node), nn.Parameter))
     )
+    return evaluate(mg.model, fixed)
 
 
 def _seen_parameter(
-    node: Node, value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
+    value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
 ) -> Node | None:
-    """Return the node of the parameter whose elements `value` shows, all of them and alone."""
+    """The parameter of which a value holds all elements, and no other value does."""
     memory = value.untyped_storage().data_ptr()
     if [item.untyped_storage().data_ptr() for item in read.values()].count(memory) > 1:
         return None
@@ -97,7 +82,7 @@ def _seen_parameter(
 
 
 def _is_dense(value: Tensor) -> bool:
-    """Return whether a tensor holds each element of a stretch of memory once, in any order."""
+    """True for each element of a stretch of memory once, in any order."""
     dense = 1
     for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
         if size > 1 and stride != dense:
@@ -157,36 +142,35 @@ def fold_into_producer_transform_pass(
         if chosen is not None and not _takes_factors(chosen, producer, before):
             continue
         constants = Foldable.of(call.operator).fold(call, before)
-        if constants is None:
-            continue
-        kept = _kept_formats(call, producer, before, constants)
-        if kept is None:
+        kept = None if constants is None else _kept_formats(call, producer, before, constants)
+        if constants is None or kept is None:
             continue
         _set_constants(mg, producer, before, constants, node)
         update(producer, folded=True, declared=kept)
         node.replace_all_uses_with(producer)
         erase_node(mg, node)
         folded[node.name] = producer.name
-    _drop_unused_constants(mg)
+    for node in reversed(mg.fx_graph.nodes):
+        if node.op == "get_attr" and not node.users:
+            erase_node(mg, node)
     mg.recompile()
     return mg, {"folded": folded}
 
 
 def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
-    """Return whether every format that a node's weights may get takes factors."""
     entry = config.for_node(node.name, common(node).operator)
     names = entry.get("weight_name") or entry.get("name")
     widths = entry.get("weight_width", entry.get("data_in_width"))
-    known: list[Mapping[str, object]] = [{"width": width} for width in _choices(widths, int)]
+    each: list[Mapping[str, object]] = [{"width": width} for width in _choices(widths, int)]
     classes = [format_class(str(name)) for name in _choices(names, str)]
-    if not all(cls.takes_factors(fields) for cls in classes for fields in known or [{}]):
+    if not all(cls.takes_factors(fields) for cls in classes for fields in each or [{}]):
         return False
     weight = call.constants.get("weight")
     return weight is None or not any(_holds(cls, entry, weight) for cls in classes)
 
 
 def _holds(cls: type[Format], entry: Mapping[str, object], weight: Tensor) -> bool:
-    """Return whether weights are values of a format already, so that rounding leaves them."""
+    """True for weights that are values of a format already, so that rounding leaves them."""
     keys = {key: f"weight_{key}" for key in cls.field_names()}
     fields = {key: entry[word] for key, word in keys.items() if word in entry}
     if not fields or any(isinstance(value, Mapping | list | tuple) for value in fields.values()):
@@ -278,18 +262,16 @@ def _set_constants(
         with mg.fx_graph.inserting_before(node):
             constant = mg.fx_graph.get_attr(target)
         spec = spec_of(tensor)
-        known = metadata(node)
         constant.meta["mase"] = MaseMetadata(
-            known.module_path,
-            known.source,
+            metadata(node).module_path,
+            metadata(node).source,
             CommonMetadata(None, {}, {"data_out_0": spec}),
             pruned=pruned.get(operand, False),
         )
         _set_argument(node, call.operator, operand, constant)
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)
-    known_common = common(node)
-    update(node, common=replace(known_common, operands=operands))
+    update(node, common=replace(common(node), operands=operands))
 
 
 def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> None:
@@ -305,9 +287,3 @@ def _set_argument(node: Node, operator: Operator, operand: str, value: Node) -> 
             node.args = tuple(args)
             node.kwargs = {key: item for key, item in node.kwargs.items() if key not in names}
             return
-
-
-def _drop_unused_constants(mg: MaseGraph) -> None:
-    for node in reversed(mg.fx_graph.nodes):
-        if node.op == "get_attr" and not node.users:
-            erase_node(mg, node)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 from torch import Tensor
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
-from mase_hw._kinds import Argument
+from mase_hw._kinds import Argument, Table
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.metadata import common, location
-from mase_hw.graph.rebuild import ancestors
+from mase_hw.graph.rebuild import ancestors, evaluate
 from mase_hw.ops import Stateful, looked_up, operator_for
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite_from
@@ -45,13 +43,13 @@ def look_up_positions_transform_pass(mg: MaseGraph) -> Result:
     mg = mg.copy()
     tables: list[str] = []
     for position, places in _positions(mg).items():
-        known = _Values(mg, position, places)
-        _read_positions(mg, known)
+        computed = _Values(mg, position, places)
+        _read_positions(mg, computed)
         # Before the first is replaced: others are computed of what it is.
-        values = {node: known.of(node) for node in known.results()}
+        values = {node: computed.of(node) for node in computed.results()}
         for node, rows in values.items():
             tables.append(node.name)
-            _replace(mg, node, position, rows)
+            _read_table(mg, node, position, rows)
     mg.fx_graph.eliminate_dead_code()
     mg.recompile()
     return add_common_metadata_analysis_pass(mg, {})[0], {"tables": tables}
@@ -71,20 +69,13 @@ class _Values:
         self.places = places
         self._mg = mg
         self.nodes = {position: None}
-        self._order: list[Node] = []
         constants: set[Node] = set()
         for node in mg.nodes:
-            inputs = node.all_input_nodes
-            if node.op == "get_attr" or (node.op == "call_function" and not inputs):
+            inputs, calls = node.all_input_nodes, node.op == "call_function"
+            if node.op == "get_attr" or (calls and not inputs):
                 constants.add(node)
-                self._order.append(node)
-            elif node.op == "call_function" and all(
-                item in constants or item in self.nodes for item in inputs
-            ):
-                operator = operator_for(node.target)
-                if not isinstance(operator, Stateful):
-                    self.nodes[node] = None
-                    self._order.append(node)
+            elif calls and all(item in constants or item in self.nodes for item in inputs):
+                self.nodes |= {node: None} if _state(node) is None else {}
 
     def results(self) -> list[Node]:
         """Return the nodes that others read, but for numbers, such as those of places."""
@@ -103,11 +94,12 @@ class _Values:
             UnsupportedError: where it does not run for every place.
         """
         spec = common(self.position).results["data_out_0"]
-        rows = []
+        inside = set(ancestors(node))
+        order, rows = [item for item in self._mg.nodes if item in inside], list[Tensor]()
         for place in range(self.places):
             given = torch.full(spec.shape, place, dtype=getattr(torch, spec.dtype))
             try:
-                rows.append(self._run(node, given))
+                rows.append(evaluate(self._mg.model, order, {self.position: given})[node])
             except (RuntimeError, IndexError) as error:
                 raise UnsupportedError(
                     f"{node.name} at {location(node)} is not computed for position {place} of "
@@ -116,69 +108,53 @@ class _Values:
                 ) from error
         return torch.stack(rows)
 
-    def _run(self, node: Node, given: Tensor) -> Tensor:
-        interpreter = Interpreter(self._mg.model)
-        values: dict[Node, Argument] = {self.position: given}
-        interpreter.env = values
-        with torch.no_grad():
-            for item in self._order:
-                constant = item.op == "get_attr"
-                values[item] = self._mg.constant(item) if constant else interpreter.run_node(item)
-                if item is node:
-                    break
-        found: Tensor = values[node]
-        return found
-
 
 def _positions(mg: MaseGraph) -> dict[Node, int]:
-    found: dict[Node, int] = {}
+    positions: dict[Node, int] = {}
     for node in mg.nodes:
-        for given, number in _places(mg, node):
-            source = _source(given)
-            if source is None:
+        for place, number in _places(mg, node):
+            inputs = [item for item in ancestors(place) if item.op == "placeholder"]
+            if len(inputs) != 1:
                 raise UnsupportedError(
                     f"{node.name} at {location(node)}: the number of the place is computed of "
                     "several inputs, or of none; give it as an input of its own"
                 )
-            found[source] = max(number, found.get(source, 0))
-    return found
+            positions[inputs[0]] = max(number, positions.get(inputs[0], 0))
+    return positions
+
+
+def _state(node: Node) -> Stateful | None:
+    operator = operator_for(node.target) if node.op == "call_function" else None
+    return operator if isinstance(operator, Stateful) else None
 
 
 def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
-    operator = operator_for(node.target) if node.op == "call_function" else None
-    if not isinstance(operator, Stateful):
+    operator = _state(node)
+    if operator is None:
         return []
-    given = dict(tensor_arguments(node, operator.operand_names))
-    found = [(given[name], number) for name, number in operator.places(mg.call(node)).items()]
-    return [(item, number) for item, number in found if isinstance(item, Node)]
+    given = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    places = operator.places(mg.call(node)).items()
+    return [(given[name], n) for name, n in places if isinstance(given[name], Node)]
 
 
-def _source(node: Node) -> Node | None:
-    """Return the one input that a node is computed of; None for none, or several."""
-    inputs = [item for item in ancestors(node) if item.op == "placeholder"]
-    return inputs[0] if len(inputs) == 1 else None
-
-
-def _read_positions(mg: MaseGraph, known: _Values) -> None:
-    """Let what takes the number of a place read the input, where that is computed of it."""
+def _read_positions(mg: MaseGraph, values: _Values) -> None:
+    """Let users of the number of a place read the input, where that is computed of it."""
     for node in mg.nodes:
-        for given, _ in _places(mg, node):
-            if given is known.position or given not in known.nodes:
+        for place, _ in _places(mg, node):
+            if place is values.position or place not in values.nodes:
                 continue
-            places = torch.arange(known.places)
-            if not torch.equal(known.of(given).flatten(1).long(), places[:, None]):
+            places = torch.arange(values.places)
+            if not torch.equal(values.of(place).flatten(1).long(), places[:, None]):
                 raise UnsupportedError(
                     f"{node.name} at {location(node)}: the number of the place is computed of "
-                    f"{known.position.name}, and another one; give the place itself as an input"
+                    f"{values.position.name}, and another one; give the place itself as an input"
                 )
-            node.replace_input_with(given, known.position)
+            node.replace_input_with(place, values.position)
 
 
-def _replace(mg: MaseGraph, node: Node, position: Node, rows: Tensor) -> None:
-    """Read a node's results from a table, whose rows they are."""
-
-    def write(given: Mapping[str, object]) -> list[Argument]:
-        return [looked_up(given["position"], rows)]
+def _read_table(mg: MaseGraph, node: Node, position: Node, rows: Tensor) -> None:
+    def write(operands: Table) -> list[Argument]:
+        return [looked_up(operands["position"], rows)]
 
     replaced = rewrite_from(mg, node, common(node).results, write, {"position": position})
     assert replaced

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 
 import torch
 from torch import Tensor, nn
-from torch.fx import Interpreter, Node
+from torch.fx import Node
 
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.metadata import common
-from mase_hw.graph.rebuild import ancestors
-from mase_hw.ops import (
-    EXCLUDED,
-    Mask,
-    Masked,
-    Masking,
-    Repeating,
-    maskings,
-    operator_for,
-    scaling,
-)
+from mase_hw.graph.rebuild import ancestors, evaluate
+from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, operator_for, scaling
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -76,13 +68,9 @@ def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
         scores, mask = masking.scores, masking.mask
         if not isinstance(scores, Node) or not isinstance(mask, Node) or mask.op != "get_attr":
             continue
-        trained = isinstance(mg.constant(mask), nn.Parameter)
+        hides = masks.of(mask, negated=masking.negated) != Mask(None, None, None)
         alike = common(scores).results.items() == common(node).results.items()
-        if (
-            alike
-            and not trained
-            and masks.of(mask, negated=masking.negated) == Mask(None, None, None)
-        ):
+        if alike and not hides and not isinstance(mg.constant(mask), nn.Parameter):
             node.replace_all_uses_with(scores)
             return True
     return False
@@ -90,34 +78,34 @@ def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
 
 def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     """Write a node with its mask, if it has one; return whether it has."""
-    found, scale = None, 1.0
+    mask, scale = None, 1.0
     inputs: dict[str, Node] = {}
     if operator.mask_argument is not None:
-        given = aten_arguments(node).get(operator.mask_argument)
-        if isinstance(given, Node) and given.op != "get_attr":
-            found = masks.of(given)
+        argument = aten_arguments(node).get(operator.mask_argument)
+        if isinstance(argument, Node) and argument.op != "get_attr":
+            mask = masks.of(argument)
     elif operator.masked_argument is not None:
         masked = masks.on(aten_arguments(node)[operator.masked_argument])
         if masked is not None:
-            scores, found = masked
+            scores, mask = masked
             scaled = scaling(scores.target, list(aten_arguments(scores).values()))
             scores, scale = scaled or (scores, 1.0)
             name = operator.masked_argument
             inputs[mg.call(node).operator.operand_names.get(name, name)] = scores
-    if found is None:
+    if mask is None:
         return False
-    mask, call = found, mg.call(node)
+    call = mg.call(node)
     if mask.kept is not None:
         inputs["kept"] = mask.kept
-
-    rows = _rows(mask, len(call.result.shape))
+    parts = [item for item in (mask.seen, mask.bias) if item is not None]
+    rows = max((len(item) for item in parts if item.dim() == len(call.result.shape)), default=1)
 
     def write(operands: Table) -> list[Argument] | None:
-        known = Mask(operands.get("kept"), mask.seen, mask.bias, mask.turned)
+        own = replace(mask, kept=operands.get("kept"))
         if rows > 1:
             apart = (aten.unflatten.int(item, 0, [-1, rows]) for item in operands.values())
             operands = dict(zip(operands, apart, strict=True))
-        result = operator.masked(call, operands, known, scale)
+        result = operator.masked(call, operands, own, scale)
         if rows > 1 and result is not None:
             result = aten.flatten.using_ints(result, 0, 1)
         return None if result is None else [result]
@@ -125,20 +113,13 @@ def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
     return rewrite(mg, node, call, write, inputs)
 
 
-def _rows(mask: Mask, rank: int) -> int:
-    parts = [item for item in (mask.seen, mask.bias) if item is not None and item.dim() == rank]
-    return max((len(item) for item in parts), default=1)
-
-
 class _Masks:
-    """The masks of a graph, each taken apart once."""
-
     def __init__(self, mg: MaseGraph) -> None:
         self._mg = mg
-        self._known: dict[tuple[Node, bool], Mask | None] = {}
+        self._cache: dict[tuple[Node, bool], Mask | None] = {}
 
     def is_excluded(self, value: object) -> bool:
-        """Return whether a score of this value is left out."""
+        """True if a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
                 return False
@@ -165,74 +146,75 @@ class _Masks:
         if masking.value is not None and not self.is_excluded(masking.value):
             return None
         mask = self.of(masking.mask, negated=masking.negated)
-        if mask is None or (masking.value is None and mask.kept is None and mask.seen is None):
-            return None
-        return mask
+        adds = masking.value is None
+        return None if mask and adds and mask.kept is None and mask.seen is None else mask
 
     def of(self, node: Node, *, negated: bool = False) -> Mask | None:
-        """Return what a mask is made of; None for what is none.
+        """Return the parts of a mask; None for other nodes.
 
         Args:
             node: boolean, or what is added to scores.
             negated: true for a boolean one that is true where nothing is seen.
         """
         key = (node, negated)
-        if key not in self._known:
-            self._known[key] = self._apart(node, negated)
-        return self._known[key]
+        if key not in self._cache:
+            self._cache[key] = self._apart(node, negated)
+        return self._cache[key]
 
     def _apart(self, node: Node, negated: bool) -> Mask | None:
         if node.op == "get_attr":
             value = self._mg.constant(node)
             return _parts(value, negated) if value.dim() else None
-        inside = _ancestors(node)
-        if inside is None or len(common(node).results) != 1:
+        inside = set(islice(ancestors(node), _LARGEST + 1))
+        inputs = any(item.op == "placeholder" for item in inside)
+        if len(inside) > _LARGEST or not inputs or len(common(node).results) != 1:
             return None
         keys = common(node).results["data_out_0"].shape[-1:]
         for source in self._mg.nodes:
             if source in inside and source.op != "get_attr":
                 shape = common(source).results["data_out_0"].shape
                 if len(shape) == 2 and shape[1:] == keys:
-                    found = self._tried(node, source, inside, negated)
-                    if found is not None:
-                        return found
+                    mask = self._tried(node, source, inside, negated)
+                    if mask is not None:
+                        return mask
         return self._same_for_all(node, inside, negated)
 
     def _same_for_all(self, node: Node, inside: set[Node], negated: bool) -> Mask | None:
         order = [item for item in self._mg.nodes if item in inside]
         try:
-            value = _evaluated(self._mg, order, {}, node)
+            # Of some operands the rows alone are read.
+            blanks = {}
+            for item in order:
+                operator = operator_for(item.target) if item.op == "call_function" else None
+                if isinstance(operator, Repeating):
+                    like = aten_arguments(item)[operator.counted_argument]
+                    blanks[item] = {like: torch.empty(common(like).results["data_out_0"].shape)}
+            value = evaluate(self._mg.model, order, {}, blanks)[node]
         except (RuntimeError, KeyError):
             # It depends on more than the rows of an input.
             return None
         return _parts(value, negated)
 
     def _tried(self, node: Node, source: Node, inside: set[Node], negated: bool) -> Mask | None:
-        """Return the parts of a mask of what `source` computes, as it is on inputs of all kinds."""
         spec = common(source).results["data_out_0"]
         probes = _probes(spec.shape[1])
         # Of any number, or where that is none, of ones and zeros; or those turned.
         for turned in (False, True):
             for given in (probes, probes.clamp(max=1)):
                 rows = given.to(getattr(torch, spec.dtype))
-                found = self._tried_on(node, source, inside, negated, rows, turned)
-                if found is not None:
-                    return found
+                mask = self._tried_on(node, source, inside, negated, rows, turned)
+                if mask is not None:
+                    return mask
         return None
 
     def _tried_on(
-        self,
-        node: Node,
-        source: Node,
-        inside: set[Node],
-        negated: bool,
-        probes: Tensor,
+        self, node: Node, source: Node, inside: set[Node], negated: bool, probes: Tensor,
         turned: bool,
-    ) -> Mask | None:
+    ) -> Mask | None:  # fmt: skip
         order = [item for item in self._mg.nodes if item in inside]
 
         def compute(rows: Tensor) -> Tensor:
-            values = _evaluated(self._mg, order, {source: rows}, node)
+            values: Tensor = evaluate(self._mg.model, order, {source: rows})[node]
             return values.expand(len(rows), *values.shape[1:])
 
         try:
@@ -251,13 +233,6 @@ class _Masks:
         return Mask(source, first.seen, first.bias, turned)
 
 
-def _ancestors(node: Node) -> set[Node] | None:
-    """Return what a node is computed of, itself too; None where that is no mask."""
-    nodes = set(islice(ancestors(node), _LARGEST + 1))
-    is_mask = len(nodes) <= _LARGEST and any(item.op == "placeholder" for item in nodes)
-    return nodes if is_mask else None
-
-
 def _probes(keys: int) -> Tensor:
     """Return inputs `[probes, keys]`: all keys, none, each alone, all but each, and random ones."""
     random = torch.randint(0, 4, (_RANDOM_PROBES, keys), generator=torch.Generator().manual_seed(0))
@@ -265,34 +240,8 @@ def _probes(keys: int) -> Tensor:
     return torch.cat([torch.ones(1, keys, dtype=torch.int64), one * 0, one, 1 - one, random])
 
 
-def _evaluated(
-    mg: MaseGraph, order: list[Node], known: dict[Node, Argument], result: Node
-) -> Tensor:
-    interpreter = Interpreter(mg.model)
-    values = dict(known)
-    with torch.no_grad():
-        for item in order:
-            if item.op == "get_attr":
-                values[item] = mg.constant(item)
-            elif item.op == "call_function" and item not in known:
-                interpreter.env = values if known else {**_counted(item), **values}
-                if all(given in interpreter.env for given in item.all_input_nodes):
-                    values[item] = interpreter.run_node(item)
-    found: Tensor = values[result]
-    return found
-
-
-def _counted(node: Node) -> dict[Node, Argument]:
-    """Return what stands for the operand whose rows alone are read."""
-    operator = operator_for(node.target)
-    if not isinstance(operator, Repeating):
-        return {}
-    like: Node = aten_arguments(node)[operator.counted_argument]
-    return {like: torch.empty(common(like).results["data_out_0"].shape)}
-
-
 def _parts(value: Tensor, negated: bool) -> Mask | None:
-    """Return what a mask `[..., queries, keys]` of one inference is made of."""
+    """The parts of a mask `[..., queries, keys]` of one inference."""
     if value.dtype is torch.bool:
         seen = ~value if negated else value
         return Mask(None, None if bool(seen.all()) else seen, None)
@@ -304,7 +253,7 @@ def _parts(value: Tensor, negated: bool) -> Mask | None:
 
 
 def _follows(values: Tensor, rows: Tensor, first: Mask, negated: bool) -> bool:
-    """Return whether masks are the first one, without the keys that are zero in each row."""
+    """True if masks are the first one, without the keys that are zero in each row."""
     kept = (rows != 0).reshape(len(rows), *[1] * (values.dim() - 2), -1)
     seen = kept if first.seen is None else kept & first.seen
     if values.dtype is torch.bool:

@@ -73,9 +73,9 @@ def raise_patterns_transform_pass(mg: MaseGraph) -> Result:
     raised: list[str] = []
     # What was raised may be part of another composition, but not for ever.
     for _ in _compositions():
-        found = [name for item in _compositions() for name in _raise(mg, item)]
-        raised += found
-        if not found:
+        names = [name for item in _compositions() for name in _raise(mg, item)]
+        raised += names
+        if not names:
             break
     mg.recompile()
     return mg, {"raised": raised}
@@ -89,7 +89,8 @@ def _raise(mg: MaseGraph, composition: _Composition) -> list[str]:
         if node.target is not composition.root.target or node in gone:
             continue
         for match in _matches(composition.root, node, _Match(None, ())):
-            if match.operand is not None and _is_closed(match.nodes, node):
+            inner = set(match.nodes) - {node}
+            if match.operand is not None and all(inner | {node} >= {*item.users} for item in inner):
                 gone |= set(match.nodes)
                 raised.append(_replace(mg, composition, match, node).name)
                 break
@@ -100,11 +101,11 @@ def _raise(mg: MaseGraph, composition: _Composition) -> list[str]:
 def _compositions() -> tuple[_Composition, ...]:
     chosen = list(operators().values())
     try:
-        found = _captured(chosen)
+        captured = _captured(chosen)
     except Exception:
         # One by one, for the name of the operator at fault.
-        found = [composition for operator in chosen for composition in _captured_alone(operator)]
-    return tuple(sorted(found, key=lambda item: -item.size))
+        captured = [item for operator in chosen for item in _captured_alone(operator)]
+    return tuple(sorted(captured, key=lambda item: -item.size))
 
 
 def _captured(chosen: Sequence[Operator]) -> list[_Composition]:
@@ -146,46 +147,41 @@ def _calls(root: Node) -> set[Node]:
     return {node for node in ancestors(root) if node.op == "call_function"}
 
 
-def _matches(pattern: Argument, value: Argument, known: _Match) -> Iterator[_Match]:
-    """Yield every way in which `value` computes `pattern`, beyond what is known already."""
+def _matches(pattern: Argument, value: Argument, match: _Match) -> Iterator[_Match]:
+    """Yield every way in which `value` computes `pattern`, beyond a match of others."""
     if isinstance(pattern, Node):
         if not isinstance(value, Node):
             return
         if pattern.op == "placeholder":
-            if known.operand in (None, value):
-                yield replace(known, operand=value)
+            if match.operand in (None, value):
+                yield replace(match, operand=value)
         elif value.op == "call_function" and value.target is pattern.target:
-            inside = replace(known, nodes=(*known.nodes, value))
+            inside = replace(match, nodes=(*match.nodes, value))
             expected, given = aten_arguments(pattern), aten_arguments(value)
             orders = [list(given.values())]
-            if _commutes(value.target) and given.get("alpha", 1) == 1:
+            if isinstance(operator_for(value.target), Commutative) and given.get("alpha", 1) == 1:
                 first, second, *rest = orders[0]
                 orders.append([second, first, *rest])
             for order in orders:
                 yield from _matches_all(list(expected.values()), order, inside)
     elif isinstance(pattern, list | tuple):
         if isinstance(value, list | tuple) and len(pattern) == len(value):
-            yield from _matches_all(pattern, value, known)
+            yield from _matches_all(pattern, value, match)
     elif pattern == ANY_NUMBER and type(value) in (int, float):
-        if known.number in (None, value):
-            yield replace(known, number=value)
+        if match.number in (None, value):
+            yield replace(match, number=value)
     elif _equal(pattern, value):
-        yield known
-
-
-def _commutes(target: object) -> bool:
-    operator = operator_for(target)
-    return isinstance(operator, Commutative)
+        yield match
 
 
 def _matches_all(
-    patterns: Sequence[object], values: Sequence[object], known: _Match
+    patterns: Sequence[object], values: Sequence[object], match: _Match
 ) -> Iterator[_Match]:
     if not patterns:
-        yield known
+        yield match
         return
-    for match in _matches(patterns[0], values[0], known):
-        yield from _matches_all(patterns[1:], values[1:], match)
+    for first in _matches(patterns[0], values[0], match):
+        yield from _matches_all(patterns[1:], values[1:], first)
 
 
 def _equal(pattern: Argument, value: Argument) -> bool:
@@ -194,13 +190,9 @@ def _equal(pattern: Argument, value: Argument) -> bool:
     return type(pattern) is type(value) and bool(pattern == value)
 
 
-def _is_closed(nodes: Sequence[Node], root: Node) -> bool:
-    return all(user in nodes for node in nodes if node is not root for user in node.users)
-
-
 def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: Node) -> Node:
     operator, known = composition.operator, metadata(result)
-    taken = _other_names(mg, match.nodes)
+    taken = [node.name for node in mg.nodes if node not in match.nodes]
     name = unique_name(_stem(mg, operator, known.module_path, match.nodes), taken)
     assert match.operand is not None
     with mg.fx_graph.inserting_before(result):
@@ -229,7 +221,3 @@ def _stem(mg: MaseGraph, operator: Operator, path: str, matched: Sequence[Node])
     if alone and module.isidentifier():
         return module
     return f"{module}_{operator.name}" if module.isidentifier() else operator.name
-
-
-def _other_names(mg: MaseGraph, matched: Sequence[Node]) -> list[str]:
-    return [node.name for node in mg.nodes if node not in matched]

@@ -141,7 +141,6 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
 
 
 def _check_input(mg: MaseGraph, number: int, given: object) -> None:
-    """Refuse an input of a batch that the graph was not captured for."""
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
     if not isinstance(given, Tensor):
         raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
@@ -180,13 +179,13 @@ def _operands(
         return {}
     operator = operator_for(node.target)
     names = operator.operand_names if operator else OPERAND_NAMES
-    found = {}
+    operands = {}
     for name, value in tensor_arguments(node, names):
         if isinstance(value, Node):
-            found[name] = observed[value]["data_out_0"]
+            operands[name] = observed[value]["data_out_0"]
         else:
             constant = constant_value(mg.model, value)
             assert constant is not None
-            found[name] = _Observed()
-            found[name].add(constant)
-    return found
+            operands[name] = _Observed()
+            operands[name].add(constant)
+    return operands

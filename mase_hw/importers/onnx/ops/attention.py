@@ -8,19 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Function, NodeCall, Value
-
-# What the fourth result of an attention is.
-_SCORES, _CAPPED, _MASKED, _WEIGHTS = range(4)
+from mase_hw.importers.onnx._values import Function, NodeCall
 
 
 def _attention(
-    node: NodeCall, q: Value, k: Value, v: Value, mask: Value = None, past_key: Value = None,
-    past_value: Value = None, lengths: Value = None,
+    node: NodeCall, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None,
+    past_key: Tensor | None = None, past_value: Tensor | None = None, lengths: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    queries, keys, values = (node.tensor(item) for item in (q, k, v))
-    merged = queries.dim() == 3
-    if merged:
+    if merged := queries.dim() == 3:
         heads, shared = node.get("q_num_heads"), node.get("kv_num_heads")
         if not heads or not shared:
             raise node.refuse("operands of three dimensions need q_num_heads and kv_num_heads")
@@ -30,9 +25,8 @@ def _attention(
         )
     past = 0
     if past_key is not None:
-        past = node.tensor(past_key).shape[2]
-        keys = torch.cat([node.tensor(past_key), keys], 2)
-        values = torch.cat([node.tensor(past_value), values], 2)
+        past, keys = past_key.shape[2], torch.cat([past_key, keys], 2)
+        values = torch.cat([node.tensor(past_value, "past_value"), values], 2)
     present = keys, values
     repeats = queries.shape[1] // keys.shape[1]
     if repeats > 1:
@@ -46,13 +40,13 @@ def _attention(
         masked = capped if bias is None else capped + bias
         # A row that sees nothing is zero.
         weights = torch._safe_softmax(masked, -1)
-        shown = (scores, capped, masked, weights)[node.get("qk_matmul_output_mode", _SCORES)]
-        found = weights @ values
+        shown = (scores, capped, masked, weights)[node.get("qk_matmul_output_mode", 0)]
+        result = weights @ values
     else:
-        found = F.scaled_dot_product_attention(queries, keys, values, bias, scale=scale)
+        result = F.scaled_dot_product_attention(queries, keys, values, bias, scale=scale)
     if merged:
-        found = found.transpose(1, 2).flatten(2)
-    return (found, *present, shown)[: node.results]
+        result = result.transpose(1, 2).flatten(2)
+    return (result, *present, shown)[: node.results]
 
 
 def _heads(values: Tensor, count: int) -> Tensor:
@@ -61,19 +55,19 @@ def _heads(values: Tensor, count: int) -> Tensor:
 
 
 def _bias(
-    node: NodeCall, mask: Value, queries: Tensor, count: int, past: int, lengths: Value
-) -> Tensor | None:
+    node: NodeCall, mask: Tensor | None, queries: Tensor, count: int, past: int,
+    lengths: Tensor | None,
+) -> Tensor | None:  # fmt: skip
     """What is added to scores: 0 where an element is seen, or the numbers of a mask."""
-    bias, places = None, torch.arange(count)
-    if mask is not None:
-        bias = node.tensor(mask)
+    bias, places = mask, torch.arange(count)
+    if bias is not None:
         if bias.dtype == torch.bool:
             bias = torch.zeros(bias.shape).masked_fill(~bias, float("-inf"))
         if bias.shape[-1] < count:
             bias = F.pad(bias, [0, count - bias.shape[-1]], value=float("-inf"))
     offset: Any = past
     if lengths is not None:
-        ends = node.tensor(lengths).reshape(-1, 1, 1, 1)
+        ends = lengths.reshape(-1, 1, 1, 1)
         bias = _hidden(places >= ends, bias)
         offset = ends - queries.shape[2]
     rows = torch.arange(queries.shape[2]).unsqueeze(1)
@@ -92,15 +86,13 @@ def _hidden(where: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _rotary(
-    node: NodeCall, x: Value, cosines: Value, sines: Value, positions: Value = None
+    node: NodeCall, x: Tensor, cosines: Tensor, sines: Tensor, positions: Tensor | None = None
 ) -> Tensor:
-    values = node.tensor(x)
-    merged = values.dim() == 3
-    if merged:
-        values = _heads(values, node.get("num_heads"))
-    tables = [node.tensor(item) for item in (cosines, sines)]
+    values, tables = x, (cosines, sines)
+    if merged := x.dim() == 3:
+        values = _heads(x, node.get("num_heads"))
     if positions is not None:
-        tables = [item[node.tensor(positions)] for item in tables]
+        tables = cosines[positions], sines[positions]
     size = node.get("rotary_embedding_dim", 0) or values.shape[-1]
     turned, kept = values[..., :size], values[..., size:]
     cosine, sine = (item[..., : size // 2].unsqueeze(1) for item in tables)
@@ -108,9 +100,9 @@ def _rotary(
     first = turned[..., 0::2] if pairs else turned[..., : size // 2]
     second = turned[..., 1::2] if pairs else turned[..., size // 2 :]
     both = cosine * first - sine * second, sine * first + cosine * second
-    found = torch.stack(both, -1).flatten(-2) if pairs else torch.cat(both, -1)
-    found = torch.cat([found, kept], -1) if kept.shape[-1] else found
-    return found.transpose(1, 2).flatten(2) if merged else found
+    result = torch.stack(both, -1).flatten(-2) if pairs else torch.cat(both, -1)
+    result = torch.cat([result, kept], -1) if kept.shape[-1] else result
+    return result.transpose(1, 2).flatten(2) if merged else result
 
 
 OPERATORS: dict[str, Function] = {"Attention": _attention, "RotaryEmbedding": _rotary}

@@ -24,55 +24,33 @@ from mase_hw.importers.onnx._values import (
 )
 
 
-def _unary(function: Callable[..., Tensor], **given: tuple[str, float]) -> Function:
-    """Return a function of one tensor, with arguments that are attributes."""
-
-    def compute(node: NodeCall, x: Value, *others: Value) -> Tensor:
-        settings = {key: node.get(name, default) for key, (name, default) in given.items()}
-        return function(node.tensor(x), **settings)
-
-    return compute
-
-
-def _binary(
-    function: Callable[..., object], sizes: Callable[..., object] | None = None
+def _function(
+    function: Callable[..., Any], sizes: Callable[..., Any] | None = None, **defaults: Any
 ) -> Function:
-    """A function of two tensors, or of sizes."""
+    """A function of tensors, or of sizes, whose keywords are attributes with these defaults."""
 
-    def compute(node: NodeCall, a: Value, b: Value) -> object:
-        return function(node.tensor(a), node.tensor(b))
+    def compute(node: NodeCall, *values: Value) -> Any:
+        settings = {name: node.get(name, default) for name, default in defaults.items()}
+        return function(*map(node.tensor, values), **settings)
 
     return compute if sizes is None else of_sizes(compute, sizes)
 
 
-def _add(node: NodeCall, a: Value, b: Value) -> object:
-    return _of_sums(a, b, Sums.plus) or _SUM(node, a, b)
-
-
-def _mul(node: NodeCall, a: Value, b: Value) -> object:
-    return _of_sums(a, b, Sums.times) or _PRODUCT(node, a, b)
-
-
-def _of_sums(a: Value, b: Value, method: Callable[[Sums, Value], Sums | None]) -> Sums | None:
-    """Return what a constant does to sums of integers; None where it is no part of their layer."""
-    for sums, other in ((a, b), (b, a)):
-        if isinstance(sums, Sums):
-            return method(sums, other)
-    return None
-
-
-def _many(
-    function: Callable[[Tensor, Tensor], Tensor], sizes: Callable[..., object] = operator.add
+def _or_sums(
+    function: Callable[..., Any], with_sums: Callable[[Sums, Value], Sums | None]
 ) -> Function:
-    def compute(node: NodeCall, *values: Value) -> Tensor:
-        return reduce(function, [node.tensor(value) for value in values])
+    """Arithmetic that a constant may also do to sums of integers, as a part of their layer."""
+    compute = _function(function, function)
 
-    return of_sizes(compute, lambda *arrays: reduce(sizes, arrays))
+    def of_sums(node: NodeCall, a: Value, b: Value) -> Any:
+        sums, other = (a, b) if isinstance(a, Sums) else (b, a)
+        return (isinstance(sums, Sums) and with_sums(sums, other)) or compute(node, a, b)
+
+    return of_sums
 
 
-def _mean(node: NodeCall, *values: Value) -> Tensor:
-    total = reduce(operator.add, [node.tensor(value) for value in values])
-    return total / len(values)
+def _many(function: Callable[..., Any], sizes: Callable[..., Any]) -> Function:
+    return _function(lambda *values: reduce(function, values), lambda *items: reduce(sizes, items))
 
 
 def _divide(a: Tensor, b: Tensor) -> Tensor:
@@ -80,19 +58,10 @@ def _divide(a: Tensor, b: Tensor) -> Tensor:
     return torch.div(a, b, rounding_mode="trunc" if whole else None)
 
 
-def _divide_sizes(a: Any, b: Any) -> Any:
-    return a / b if np.issubdtype(np.asarray(a).dtype, np.floating) else a // b
-
-
-def _mod(node: NodeCall, a: Value, b: Value) -> Tensor:
-    function = torch.fmod if node.get("fmod", 0) else torch.remainder
-    return function(node.tensor(a), node.tensor(b))
-
-
 def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor | Codes:
     low, high = (
-        _number(node.setting(name, (None, *ends), place + 1))
-        for place, name in enumerate(("min", "max"))
+        None if end is None else float(end[0] if isinstance(end, list) else end)
+        for end in (node.setting("min", ends, 0), node.setting("max", ends, 1))
     )
     if isinstance(x, Codes):
         if x.levels is None or len(x.levels.scale) > 1:
@@ -105,182 +74,131 @@ def _clip(node: NodeCall, x: Value, *ends: Value) -> Tensor | Codes:
     return torch.clamp(node.tensor(x), low, high)
 
 
-def _number(given: Any) -> float | None:
-    """Return a setting that is one number."""
-    number = given[0] if isinstance(given, list) else given
-    return None if number is None else float(number)
+def _prelu(x: Tensor, slopes: Tensor) -> Tensor:
+    each = x.dim() > 1 and slopes.numel() == x.shape[1] == slopes.shape[1 - x.dim()]
+    if each or slopes.numel() == 1:
+        return F.prelu(x, slopes.reshape(-1))
+    return torch.where(x < 0, x * slopes, x)
 
 
-def _prelu(node: NodeCall, x: Value, slope: Value) -> Tensor:
-    values, slopes = node.tensor(x), node.tensor(slope, "slope")
-    if slopes.numel() == 1:
-        return F.prelu(values, slopes.reshape(1))
-    if values.dim() > 1 and slopes.numel() == values.shape[1] == slopes.shape[1 - values.dim()]:
-        return F.prelu(values, slopes.reshape(-1))
-    return torch.where(values < 0, values * slopes, values)
-
-
-def _gelu(node: NodeCall, x: Value) -> Tensor:
-    return F.gelu(node.tensor(x), approximate=node.get("approximate", "none"))
-
-
-def _hard_sigmoid(node: NodeCall, x: Value) -> Tensor:
-    alpha, beta = node.get("alpha", 0.2), node.get("beta", 0.5)
-    values = node.tensor(x)
+def _hard_sigmoid(x: Tensor, alpha: float, beta: float) -> Tensor:
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
-        return F.hardsigmoid(values)
-    return torch.clamp(alpha * values + beta, 0, 1)
+        return F.hardsigmoid(x)
+    return torch.clamp(alpha * x + beta, 0, 1)
 
 
-def _selu(node: NodeCall, x: Value) -> Tensor:
-    alpha = float(node.get("alpha", 1.6732632423543772))
-    gamma = float(node.get("gamma", 1.0507009873554805))
-    values = node.tensor(x)
+def _selu(x: Tensor, alpha: float, gamma: float) -> Tensor:
     if abs(alpha - 1.6732632) < 1e-6 and abs(gamma - 1.0507009) < 1e-6:
-        return F.selu(values)
-    return gamma * F.elu(values, alpha)
+        return F.selu(x)
+    return gamma * F.elu(x, alpha)
 
 
-def _shrink(node: NodeCall, x: Value) -> Tensor:
-    bias, border, values = node.get("bias", 0.0), node.get("lambd", 0.5), node.tensor(x)
+def _shrink(x: Tensor, bias: float, lambd: float) -> Tensor:
     if bias == 0:
-        return F.hardshrink(values, border)
-    if bias == border:
-        return F.softshrink(values, border)
-    zero = torch.zeros_like(values)
-    return torch.where(
-        values < -border, values + bias, torch.where(values > border, values - bias, zero)
-    )
+        return F.hardshrink(x, lambd)
+    if bias == lambd:
+        return F.softshrink(x, lambd)
+    return torch.where(x < -lambd, x + bias, torch.where(x > lambd, x - bias, torch.zeros_like(x)))
 
 
-def _thresholded(node: NodeCall, x: Value) -> Tensor:
-    return F.threshold(node.tensor(x), node.get("alpha", 1.0), 0.0)
+def _swish(x: Tensor, alpha: float) -> Tensor:
+    return F.silu(x) if alpha == 1 else x * torch.sigmoid(alpha * x)
 
 
-def _relu(node: NodeCall, x: Value) -> Tensor:
-    return F.relu(node.tensor(x))
+def _is_inf(x: Tensor, detect_positive: int, detect_negative: int) -> Tensor:
+    if detect_positive and detect_negative:
+        return torch.isinf(x)
+    return x == (float("inf") if detect_positive else float("-inf"))
 
 
-def _swish(node: NodeCall, x: Value) -> Tensor:
-    alpha, values = node.get("alpha", 1.0), node.tensor(x)
-    return F.silu(values) if alpha == 1 else values * torch.sigmoid(alpha * values)
+def _bit_shift(a: Tensor, b: Tensor, direction: str) -> Tensor:
+    return (torch.bitwise_right_shift if direction == "RIGHT" else torch.bitwise_left_shift)(a, b)
 
 
-def _is_inf(node: NodeCall, x: Value) -> Tensor:
-    values = node.tensor(x)
-    above, below = node.get("detect_positive", 1), node.get("detect_negative", 1)
-    if above and below:
-        return torch.isinf(values)
-    return values == (float("inf") if above else float("-inf"))
+def dtype_of(node: NodeCall, kind: int) -> torch.dtype:
+    """Return the dtype of torch for one of ONNX's.
 
+    Raises:
+        CaptureError: for one that torch or NumPy lacks.
+    """
+    from onnx import TensorProto, helper
 
-def _where(node: NodeCall, condition: Value, a: Value, b: Value) -> Tensor:
-    return torch.where(node.tensor(condition), node.tensor(a), node.tensor(b))
-
-
-def _chosen_sizes(condition: Any, a: Any, b: Any) -> Any:
-    return np.where(condition.astype(bool), a, b)
-
-
-def _bit_shift(node: NodeCall, a: Value, b: Value) -> Tensor:
-    function = torch.bitwise_left_shift
-    if node.get("direction") == "RIGHT":
-        function = torch.bitwise_right_shift
-    return function(node.tensor(a), node.tensor(b))
+    try:
+        return torch.from_numpy(np.zeros(0, helper.tensor_dtype_to_np_dtype(kind))).dtype
+    except (TypeError, KeyError) as error:
+        name = TensorProto.DataType.Name(kind).lower()
+        raise node.refuse(f"numbers of type {name} are not known") from error
 
 
 def _cast(node: NodeCall, x: Value, *like: Value) -> Any:
-    from onnx import TensorProto, helper
-
     if like:
         return node.tensor(x).to(node.tensor(like[0]).dtype)
     kind = node.get("to")
     if isinstance(x, Constant) and x.array.dtype == object:
         return x
-    try:
-        array = np.zeros(0, dtype=helper.tensor_dtype_to_np_dtype(kind))
-        dtype = torch.from_numpy(array).dtype
-    except (TypeError, KeyError) as error:
-        name = TensorProto.DataType.Name(kind).lower()
-        raise node.refuse(f"numbers of type {name} are not known") from error
+    dtype = dtype_of(node, kind)
     if isinstance(x, Sums) and dtype.is_floating_point:
         return x
     if isinstance(x, Codes):
         raise node.refuse("integer codes have no other type; DequantizeLinear makes reals of them")
     if isinstance(x, Constant) and x.tensor is None:
-        return Constant(x.array.astype(array.dtype))
+        return Constant(x.array.astype(str(dtype).removeprefix("torch.")))
     return node.tensor(x).to(dtype)
 
 
-_SUM, _PRODUCT = _binary(operator.add, operator.add), _binary(operator.mul, operator.mul)
+# Functions that torch has by the same name.
+_TORCH = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor IsNaN Log Pow Reciprocal "
+    "Round Sigmoid Sign Sin Sinh Tan Tanh"
+)
 OPERATORS: dict[str, Function] = {
-    "Abs": _unary(torch.abs),
-    "Acos": _unary(torch.acos),
-    "Acosh": _unary(torch.acosh),
-    "Add": _add,
-    "And": _binary(torch.logical_and, np.logical_and),
-    "Asin": _unary(torch.asin),
-    "Asinh": _unary(torch.asinh),
-    "Atan": _unary(torch.atan),
-    "Atanh": _unary(torch.atanh),
-    "BitShift": _bit_shift,
-    "BitwiseAnd": _binary(torch.bitwise_and),
-    "BitwiseNot": _unary(torch.bitwise_not),
-    "BitwiseOr": _binary(torch.bitwise_or),
-    "BitwiseXor": _binary(torch.bitwise_xor),
+    **{name: _function(getattr(torch, name.lower())) for name in _TORCH.split()},
+    **{
+        name: _function(getattr(F, name.lower()))
+        for name in ("HardSwish", "Mish", "Relu", "Softplus", "Softsign")
+    },
+    "Add": _or_sums(operator.add, Sums.plus),
+    "And": _function(torch.logical_and, np.logical_and),
+    "BitShift": _function(_bit_shift, direction="LEFT"),
+    "BitwiseAnd": _function(torch.bitwise_and),
+    "BitwiseNot": _function(torch.bitwise_not),
+    "BitwiseOr": _function(torch.bitwise_or),
+    "BitwiseXor": _function(torch.bitwise_xor),
     "Cast": _cast,
     "CastLike": _cast,
-    "Ceil": _unary(torch.ceil),
-    "Celu": _unary(F.celu, alpha=("alpha", 1.0)),
+    "Celu": _function(F.celu, alpha=1.0),
     "Clip": _clip,
-    "Cos": _unary(torch.cos),
-    "Cosh": _unary(torch.cosh),
-    "Div": _binary(_divide, _divide_sizes),
-    "Elu": _unary(F.elu, alpha=("alpha", 1.0)),
-    "Equal": _binary(torch.eq, np.equal),
-    "Erf": _unary(torch.erf),
-    "Exp": _unary(torch.exp),
-    "Floor": _unary(torch.floor),
-    "Gelu": _gelu,
-    "Greater": _binary(torch.gt, np.greater),
-    "GreaterOrEqual": _binary(torch.ge, np.greater_equal),
-    "HardSigmoid": _hard_sigmoid,
-    "HardSwish": _unary(F.hardswish),
-    "IsInf": _is_inf,
-    "IsNaN": _unary(torch.isnan),
-    "LeakyRelu": _unary(F.leaky_relu, negative_slope=("alpha", 0.01)),
-    "Less": _binary(torch.lt, np.less),
-    "LessOrEqual": _binary(torch.le, np.less_equal),
-    "Log": _unary(torch.log),
+    "Div": _function(
+        _divide, lambda a, b: a / b if np.issubdtype(a.dtype, np.floating) else a // b
+    ),
+    "Elu": _function(F.elu, alpha=1.0),
+    "Equal": _function(torch.eq, np.equal),
+    "Gelu": _function(F.gelu, approximate="none"),
+    "Greater": _function(torch.gt, np.greater),
+    "GreaterOrEqual": _function(torch.ge, np.greater_equal),
+    "HardSigmoid": _function(_hard_sigmoid, alpha=0.2, beta=0.5),
+    "IsInf": _function(_is_inf, detect_positive=1, detect_negative=1),
+    "LeakyRelu": _function(lambda x, alpha: F.leaky_relu(x, alpha), alpha=0.01),
+    "Less": _function(torch.lt, np.less),
+    "LessOrEqual": _function(torch.le, np.less_equal),
     "Max": _many(torch.maximum, np.maximum),
-    "Mean": _mean,
+    "Mean": _function(lambda *values: reduce(operator.add, values) / len(values)),
     "Min": _many(torch.minimum, np.minimum),
-    "Mish": _unary(F.mish),
-    "Mod": of_sizes(_mod, np.mod),
-    "Mul": _mul,
-    "Neg": of_sizes(_unary(torch.neg), np.negative),
-    "Not": of_sizes(_unary(torch.logical_not), np.logical_not),
-    "Or": _binary(torch.logical_or, np.logical_or),
-    "PRelu": _prelu,
-    "Pow": _binary(torch.pow),
-    "Reciprocal": _unary(torch.reciprocal),
-    "Relu": _relu,
-    "Round": _unary(torch.round),
-    "Selu": _selu,
-    "Shrink": _shrink,
-    "Sigmoid": _unary(torch.sigmoid),
-    "Sign": _unary(torch.sign),
-    "Sin": _unary(torch.sin),
-    "Sinh": _unary(torch.sinh),
-    "Softplus": _unary(F.softplus),
-    "Softsign": _unary(F.softsign),
-    "Sqrt": of_sizes(_unary(torch.sqrt), np.sqrt),
-    "Sub": _binary(operator.sub, operator.sub),
-    "Sum": _many(operator.add),
-    "Swish": _swish,
-    "Tan": _unary(torch.tan),
-    "Tanh": _unary(torch.tanh),
-    "ThresholdedRelu": _thresholded,
-    "Where": of_sizes(_where, _chosen_sizes),
-    "Xor": _binary(torch.logical_xor),
+    "Mod": _function(
+        lambda a, b, fmod: (torch.fmod if fmod else torch.remainder)(a, b), np.mod, fmod=0
+    ),
+    "Mul": _or_sums(operator.mul, Sums.times),
+    "Neg": _function(torch.neg, np.negative),
+    "Not": _function(torch.logical_not, np.logical_not),
+    "Or": _function(torch.logical_or, np.logical_or),
+    "PRelu": _function(_prelu),
+    "Selu": _function(_selu, alpha=1.6732632423543772, gamma=1.0507009873554805),
+    "Shrink": _function(_shrink, bias=0.0, lambd=0.5),
+    "Sqrt": _function(torch.sqrt, np.sqrt),
+    "Sub": _function(operator.sub, operator.sub),
+    "Sum": _many(operator.add, operator.add),
+    "Swish": _function(_swish, alpha=1.0),
+    "ThresholdedRelu": _function(lambda x, alpha: F.threshold(x, alpha, 0.0), alpha=1.0),
+    "Where": _function(torch.where, lambda kept, a, b: np.where(kept.astype(bool), a, b)),
+    "Xor": _function(torch.logical_xor),
 }

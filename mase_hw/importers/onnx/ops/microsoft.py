@@ -28,7 +28,6 @@ GIVEN = 3
 
 
 def _reals(node: NodeCall, given: Sequence[Value]) -> list[Tensor]:
-    """Return the reals of operands that follow each other."""
     return [real_values(node, *given[i : i + GIVEN]) for i in range(0, len(given), GIVEN)]
 
 
@@ -55,47 +54,27 @@ def _concat(node: NodeCall, scale: Value, point: Value, *given: Value) -> Codes:
     return quantized(node, joined, scale, point)
 
 
-def _gemm(
-    node: NodeCall,
-    a: Value,
-    a_scale: Value,
-    a_point: Value,
-    b: Value,
-    b_scale: Value,
-    b_point: Value,
-    bias: Value = None,
-    scale: Value = None,
-    point: Value = None,
-) -> Codes:
+def _gemm(node: NodeCall, *given: Value) -> Codes:
     axis = with_axis(node, 0 if node.get("transB") else 1)
-    operands: list[Value] = [
-        real_values(node, a, a_scale, a_point), real_values(axis, b, b_scale, b_point),
-    ]  # fmt: skip
+    operands: list[Value] = [real_values(node, *given[:3]), real_values(axis, *given[3:6])]
+    bias, scale, point = (*given[6:], None, None, None)[:3]
     if bias is not None:
-        operands.append(real_bias(node, bias, a_scale, b_scale))
+        operands.append(real_bias(node, bias, given[1], given[4]))
     if scale is None:
         raise node.refuse("it has no scale of its result; allowed are results that are codes")
     return quantized(node, functions()["", "Gemm"](node, *operands), scale, point)
 
 
-def _scaled_product(
-    node: NodeCall,
-    a: Value,
-    b: Value,
-    a_scale: Value,
-    b_scale: Value,
-    a_point: Value = None,
-    b_point: Value = None,
-    bias: Value = None,
-) -> Sums:
-    found: Sums | None = matmul_integer(node, a, b, a_point, b_point)
+def _scaled_product(node: NodeCall, a: Value, b: Value, *given: Value) -> Sums:
+    a_scale, b_scale, a_point, b_point, bias = (*given, None, None, None)[:5]
+    sums: Sums | None = matmul_integer(node, a, b, a_point, b_point)
     for scale in (a_scale, b_scale):
-        found = None if found is None else found.times(scale)
-    if found is not None and bias is not None:
-        found = found.plus(bias)
-    if found is None:
+        sums = sums and sums.times(scale)
+    if bias is not None:
+        sums = sums and sums.plus(bias)
+    if sums is None:
         raise node.refuse("its scales and bias must be constants, of all columns or each, above 0")
-    return found
+    return sums
 
 
 OPERATORS: dict[str, Function] = {

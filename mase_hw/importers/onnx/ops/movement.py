@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -25,7 +26,7 @@ from mase_hw.importers.onnx._values import (
 def _moving(
     function: Callable[..., Any], sized: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Return a function that moves reals, codes as the reals for which they stand, and sizes."""
+    """Also move sizes, and codes as the reals for which they stand."""
 
     def compute(node: NodeCall, x: Value, *others: Value) -> Any:
         if isinstance(x, Constant) and x.tensor is None and sized is not None:
@@ -36,17 +37,17 @@ def _moving(
 
 
 def _keeping(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that also moves codes, as the reals for which they stand."""
+    """Also move codes, as the reals for which they stand."""
 
     def compute(node: NodeCall, x: Value, *others: Value) -> Any:
         if not isinstance(x, Codes):
             return function(node, x, *others)
         if x.levels is not None and len(x.levels.scale) > 1:
             raise node.refuse("codes with a scale for each channel are moved; move the reals")
-        found = function(node, x.values, *others)
-        if isinstance(found, Tensor):
-            return replace(x, values=found)
-        return [replace(x, values=item) for item in found]
+        moved = function(node, x.values, *others)
+        if isinstance(moved, Tensor):
+            return replace(x, values=moved)
+        return [replace(x, values=item) for item in moved]
 
     return compute
 
@@ -73,10 +74,6 @@ def _flatten(node: NodeCall, x: Tensor) -> Tensor:
     if axis == 0:
         return x.reshape(1, -1)
     return x.flatten(1) if axis == 1 else x.flatten(axis).flatten(0, axis - 1)
-
-
-def _transpose(node: NodeCall, x: Tensor) -> Tensor:
-    return x.permute(node.get("perm") or list(reversed(range(x.dim()))))
 
 
 def _squeeze(node: NodeCall, x: Tensor, axes: Value = None) -> Tensor:
@@ -118,8 +115,7 @@ def _concat(node: NodeCall, *values: Value) -> Any:
         codes = [item for item in values if isinstance(item, Codes)]
         if len(codes) != len(values) or len({item.levels for item in codes}) > 1:
             raise node.refuse("codes of several scales are joined; join the reals")
-        joined = torch.cat([item.values for item in codes], axis)
-        return Codes(joined, codes[0].levels, codes[0].low, codes[0].high)
+        return replace(codes[0], values=torch.cat([item.values for item in codes], axis))
     return torch.cat([node.tensor(item) for item in values], axis)
 
 
@@ -170,28 +166,27 @@ def _slice_sizes(node: NodeCall, x: Any, *given: Value) -> Any:
 def _gather(node: NodeCall, x: Value, index: Value) -> Any:
     axis = node.get("axis", 0)
     if isinstance(x, Constant) and isinstance(index, Constant) and x.tensor is None:
-        chosen = np.take(x.array, index.array.astype(np.int64), axis)
-        return Constant(np.asarray(chosen, x.array.dtype))
+        taken = np.take(x.array, index.array.astype(np.int64), axis)
+        return Constant(np.asarray(taken, x.array.dtype))
     values = node.tensor(x)
     axis %= values.dim()
-    size = values.shape[axis]
     if isinstance(index, Constant):
-        places = np.where(index.array < 0, index.array + int(size), index.array)
+        places = np.where(index.array < 0, index.array + int(values.shape[axis]), index.array)
         if places.ndim == 0:
             return torch.select(values, axis, int(places))
-        found = torch.index_select(values, axis, torch.from_numpy(places.reshape(-1).astype("i8")))
-        return found.reshape(*values.shape[:axis], *places.shape, *values.shape[axis + 1 :])
-    where = node.tensor(index, "index")
-    if axis == 0 and values.dim() == 2:
-        return F.embedding(where, values)
-    found = torch.index_select(values, axis, where.reshape(-1))
-    return found.reshape(*values.shape[:axis], *where.shape, *values.shape[axis + 1 :])
+        shape, listed = places.shape, torch.from_numpy(places.reshape(-1).astype("i8"))
+    else:
+        where = node.tensor(index, "index")
+        if axis == 0 and values.dim() == 2:
+            return F.embedding(where, values)
+        shape, listed = where.shape, where.reshape(-1)
+    chosen = torch.index_select(values, axis, listed)
+    return chosen.reshape(*values.shape[:axis], *shape, *values.shape[axis + 1 :])
 
 
 def _gather_elements(node: NodeCall, x: Value, index: Value) -> Tensor:
     values, axis = node.tensor(x), node.get("axis", 0)
-    where = node.tensor(index, "index")
-    return torch.gather(values, axis, where % values.shape[axis])
+    return torch.gather(values, axis, node.tensor(index, "index") % values.shape[axis])
 
 
 def _expand(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
@@ -200,10 +195,6 @@ def _expand(node: NodeCall, x: Tensor, shape: Value) -> Tensor:
     own, given = [1] * (rank - x.dim()) + list(x.shape), [1] * (rank - len(given)) + given
     both = [a if isinstance(b, int) and b == 1 else b for a, b in zip(own, given, strict=True)]
     return x.expand(both)
-
-
-def _tile(node: NodeCall, x: Tensor, repeats: Value) -> Tensor:
-    return x.repeat(sizes(node.array(repeats, "repeats")))
 
 
 def _pad(node: NodeCall, x: Value, *given: Value) -> Value:
@@ -220,10 +211,9 @@ def _pad(node: NodeCall, x: Value, *given: Value) -> Value:
 
 def _padded(node: NodeCall, x: Tensor, fill: float, *given: Value) -> Tensor:
     pads = node.setting("pads", (None, *given), 1)
-    rank, axes = x.dim(), None
+    rank, axes = x.dim(), list(range(x.dim()))
     if len(given) > 2 and given[2] is not None:
         axes = [int(axis) % rank for axis in sizes(node.array(given[2], "axes"))]
-    axes = list(range(rank)) if axes is None else axes
     sides = {axis: (pads[i], pads[i + len(axes)]) for i, axis in enumerate(axes)}
     mode = {"edge": "replicate", "reflect": "reflect", "wrap": "circular"}.get(
         node.get("mode", "constant"), "constant"
@@ -231,32 +221,27 @@ def _padded(node: NodeCall, x: Tensor, fill: float, *given: Value) -> Tensor:
     touched = [axis for axis, (before, behind) in sides.items() if before or behind]
     if not touched:
         return x
-    first = min(touched)
-    listed = [side for axis in reversed(range(first, rank)) for side in sides.get(axis, (0, 0))]
-    if mode == "constant":
-        return F.pad(x, listed, value=fill)
-    return F.pad(x, listed, mode=mode)
+    order = reversed(range(min(touched), rank))
+    listed = [side for axis in order for side in sides.get(axis, (0, 0))]
+    return F.pad(x, listed, mode, fill if mode == "constant" else None)
 
 
 def _blocks(node: NodeCall, x: Tensor) -> Tensor:
     size, (count, channels, height, width) = node.get("blocksize"), x.shape
-    crd = node.get("mode", "DCR") == "CRD"
-    if node.type == "SpaceToDepth" and crd:
-        return F.pixel_unshuffle(x, size)
-    if node.type == "SpaceToDepth":
+    crd, opens = node.get("mode", "DCR") == "CRD", node.type == "SpaceToDepth"
+    if crd:
+        return (F.pixel_unshuffle if opens else F.pixel_shuffle)(x, size)
+    if opens:
         parts = x.reshape(count, channels, height // size, size, width // size, size)
         moved = parts.permute(0, 3, 5, 1, 2, 4)
         return moved.reshape(count, channels * size * size, height // size, width // size)
-    if crd:
-        return F.pixel_shuffle(x, size)
     parts = x.reshape(count, size, size, channels // size**2, height, width)
     moved = parts.permute(0, 3, 4, 1, 5, 2)
     return moved.reshape(count, channels // size**2, height * size, width * size)
 
 
 def _shape(node: NodeCall, x: Value) -> Constant:
-    given: Any = x.values.shape if isinstance(x, Codes) else node_shape(node, x)
-    whole = list(given)[node.get("start", 0) : node.get("end")]
+    whole = list(node_shape(node, x))[node.get("start", 0) : node.get("end")]
     plain = all(type(size) is int for size in whole)
     array = np.empty(len(whole), dtype=np.int64 if plain else object)
     array[:] = whole
@@ -265,13 +250,13 @@ def _shape(node: NodeCall, x: Value) -> Constant:
 
 def node_shape(node: NodeCall, x: Value) -> Any:
     """Return the sizes of an operand."""
-    return x.array.shape if isinstance(x, Constant) else node.tensor(x).shape
+    if isinstance(x, Constant):
+        return x.array.shape
+    return (x.values if isinstance(x, Codes) else node.tensor(x)).shape
 
 
 def _size(node: NodeCall, x: Value) -> Constant:
-    total: Any = 1
-    for size in node_shape(node, x):
-        total = total * size
+    total: Any = math.prod(node_shape(node, x))
     return Constant(np.array(total, dtype=np.int64 if type(total) is int else object))
 
 
@@ -289,9 +274,7 @@ def _filled(node: NodeCall, shape: Value) -> Constant | Tensor:
     filling = np.zeros(1, np.float32) if value is None else value.reshape(-1)[:1]
     if not all(isinstance(size, int) for size in given):
         return torch.from_numpy(np.array(filling)).expand(given)
-    elements = 1
-    for size in given:
-        elements *= size
+    elements = math.prod(given)
     if not 0 <= elements <= MAX_ELEMENTS:
         raise node.refuse(f"its result {given} has {elements} elements; allowed: {MAX_ELEMENTS}")
     return Constant(np.full(given, filling[0], dtype=filling.dtype))
@@ -307,7 +290,7 @@ def _range(node: NodeCall, start: Value, end: Value, step: Value) -> Constant:
 
 
 def _trilu(node: NodeCall, x: Value, k: Value = None) -> Tensor:
-    place = 0 if k is None else int(node.array(k, "k").reshape(-1)[0])
+    place = 0 if k is None else node.integer(k, "k")
     function = torch.triu if node.get("upper", 1) else torch.tril
     return function(node.tensor(x), place)
 
@@ -341,8 +324,8 @@ OPERATORS: dict[str, Function] = {
     "SpaceToDepth": _moving(_blocks),
     "Split": _keeping(_split),
     "Squeeze": _moving(_squeeze, _squeeze_sizes),
-    "Tile": _moving(_tile),
-    "Transpose": _moving(_transpose),
+    "Tile": _moving(lambda node, x, repeats: x.repeat(sizes(node.array(repeats, "repeats")))),
+    "Transpose": _moving(lambda node, x: x.permute(node.get("perm") or list(range(x.dim()))[::-1])),
     "Trilu": _trilu,
     "Unsqueeze": _moving(_unsqueeze, _unsqueeze_sizes),
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,7 +18,6 @@ _MEANS = (F.avg_pool1d, F.avg_pool2d, F.avg_pool3d)
 
 
 def _windows(node: NodeCall, values: Tensor) -> tuple[list[int], ...]:
-    """Return kernel, strides, dilations and what is padded before and behind."""
     kernel = list(node.get("kernel_shape"))
     rank = values.dim() - 2
     if len(kernel) != rank or not 1 <= rank <= 3:
@@ -30,8 +31,7 @@ def _windows(node: NodeCall, values: Tensor) -> tuple[list[int], ...]:
 
 def _max_pool(node: NodeCall, x: Value) -> Any:
     if isinstance(x, Codes):
-        found = _max_pool(node, x.values)
-        return Codes(found, x.levels, x.low, x.high)
+        return replace(x, values=_max_pool(node, x.values))
     values = node.tensor(x)
     if node.results > 1:
         raise node.refuse("its second result, the places of the largest elements, is not known")
@@ -44,8 +44,7 @@ def _max_pool(node: NodeCall, x: Value) -> Any:
     return pool(values, kernel, strides, before, dilations, ceil_mode=ceil)
 
 
-def _average_pool(node: NodeCall, x: Value) -> Tensor:
-    values = node.tensor(x)
+def _average_pool(node: NodeCall, values: Tensor) -> Tensor:
     kernel, strides, dilations, before, behind = _windows(node, values)
     counts, ceil = bool(node.get("count_include_pad", 0)), bool(node.get("ceil_mode", 0))
     if any(dilation != 1 for dilation in dilations):
@@ -60,8 +59,17 @@ def _average_pool(node: NodeCall, x: Value) -> Tensor:
     return pool(wide, kernel, strides, 0, ceil) / pool(ones, kernel, strides, 0, ceil)
 
 
-def _global(node: NodeCall, x: Value) -> Tensor:
-    values = node.tensor(x)
+def _lp_pool(node: NodeCall, values: Tensor) -> Tensor:
+    order = node.get("p", 2)
+    kernel, strides, dilations, before, behind = _windows(node, values)
+    if any(dilation != 1 for dilation in dilations) or node.get("ceil_mode", 0):
+        raise node.refuse("dilations and ceil_mode are not known")
+    powers = padded(values.abs() ** order, before, behind)
+    means: Tensor = _MEANS[len(kernel) - 1](powers, kernel, strides)
+    return torch.pow(means * math.prod(kernel), 1 / order)
+
+
+def _global(node: NodeCall, values: Tensor) -> Tensor:
     dims = list(range(2, values.dim()))
     if node.type == "GlobalMaxPool":
         return torch.amax(values, dims, keepdim=True)
@@ -72,5 +80,6 @@ OPERATORS: dict[str, Function] = {
     "AveragePool": _average_pool,
     "GlobalAveragePool": _global,
     "GlobalMaxPool": _global,
+    "LpPool": _lp_pool,
     "MaxPool": _max_pool,
 }

@@ -17,7 +17,7 @@ TRANSPOSED = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 def paddings(
     node: NodeCall, spans: list[int], sizes: list[int], strides: list[int]
 ) -> tuple[list[int], list[int]]:
-    """Return what is padded before and behind along each dimension of space.
+    """Return the padding before and behind along each dimension of space.
 
     Args:
         node: with `auto_pad` and `pads`.
@@ -61,18 +61,18 @@ def convolve(node: NodeCall, values: Tensor, weight: Tensor, bias: Tensor | None
     return CONVOLUTIONS[rank - 1](values, weight, bias, strides, before, dilations, groups)
 
 
-def _conv(node: NodeCall, x: Value, weight: Value, bias: Value = None) -> Tensor:
-    given = None if bias is None else node.tensor(bias, "bias")
-    return convolve(node, node.tensor(x), node.tensor(weight, "weight"), given)
+def _conv(node: NodeCall, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    return convolve(node, x, weight, bias)
 
 
-def _conv_transpose(node: NodeCall, x: Value, weight: Value, bias: Value = None) -> Tensor:
-    values, filters = node.tensor(x), node.tensor(weight, "weight")
+def _conv_transpose(
+    node: NodeCall, values: Tensor, weight: Tensor, bias: Tensor | None = None
+) -> Tensor:
     rank = values.dim() - 2
     strides = list(node.get("strides") or [1] * rank)
     dilations = list(node.get("dilations") or [1] * rank)
     extra = list(node.get("output_padding") or [0] * rank)
-    spans = [d * (k - 1) + 1 for d, k in zip(dilations, filters.shape[2:], strict=True)]
+    spans = [d * (k - 1) + 1 for d, k in zip(dilations, weight.shape[2:], strict=True)]
     pads = list(node.get("pads") or [0] * (2 * rank))
     before, behind = pads[:rank], pads[rank:]
     how, wanted = node.get("auto_pad", "NOTSET"), node.get("output_shape")
@@ -83,12 +83,11 @@ def _conv_transpose(node: NodeCall, x: Value, weight: Value, bias: Value = None)
             total = strides[i] * (sizes[i] - 1) + extra[i] + spans[i] - goals[i]
             less, more = total // 2, total - total // 2
             before[i], behind[i] = (less, more) if how == "SAME_UPPER" else (more, less)
-    given = None if bias is None else node.tensor(bias, "bias")
-    groups = node.get("group", 1)
+    around = before if before == behind else [0] * rank
+    others: Any = (strides, around, extra, node.get("group", 1), dilations)
+    whole = TRANSPOSED[rank - 1](values, weight, bias, *others)
     if before == behind:
-        arguments: Any = (strides, before, extra, groups, dilations)
-        return TRANSPOSED[rank - 1](values, filters, given, *arguments)
-    whole = TRANSPOSED[rank - 1](values, filters, given, strides, 0, extra, groups, dilations)
+        return whole
     for dim in range(rank):
         length = whole.shape[dim + 2] - before[dim] - behind[dim]
         whole = whole.narrow(dim + 2, before[dim], length)
@@ -96,32 +95,31 @@ def _conv_transpose(node: NodeCall, x: Value, weight: Value, bias: Value = None)
 
 
 def _matmul(node: NodeCall, a: Value, b: Value) -> Tensor:
-    """Return a product; that with a matrix of weights is a layer."""
+    """A product; that with a matrix of weights is a layer."""
     left, right = node.tensor(a), node.tensor(b)
     if isinstance(b, Constant) and right.dim() == 2 and left.dim() >= 2:
         return F.linear(left, right.t())
     return torch.matmul(left, right)
 
 
-def _gemm(node: NodeCall, a: Value, b: Value, c: Value = None) -> Tensor:
-    left, right = node.tensor(a), node.tensor(b)
-    left = left.t() if node.get("transA", 0) else left
-    weight = right if node.get("transB", 0) else right.t()
+def _gemm(node: NodeCall, a: Tensor, b: Tensor, bias: Tensor | None = None) -> Tensor:
+    left = a.t() if node.get("transA", 0) else a
+    weight = b if node.get("transB", 0) else b.t()
     alpha, beta = node.get("alpha", 1.0), node.get("beta", 1.0)
-    if c is None:
-        found = F.linear(left, weight)
-        return found if alpha == 1 else found * alpha
-    bias = node.tensor(c, "bias")
+    if bias is None or alpha != 1:
+        product = F.linear(left, weight)
+        product = product if alpha == 1 else product * alpha
+        if bias is None:
+            return product
+        return torch.add(product, bias if beta == 1 else bias * beta)
     bias = bias if beta == 1 else bias * beta
-    if alpha != 1:
-        return torch.add(F.linear(left, weight) * alpha, bias)
     if bias.dim() and bias.numel() == bias.shape[-1] == weight.shape[0]:
         return F.linear(left, weight, bias.reshape(-1) if bias.dim() > 1 else bias)
     return F.linear(left, weight) + bias
 
 
-def _einsum(node: NodeCall, *values: Value) -> Tensor:
-    return torch.einsum(node.get("equation"), *(node.tensor(value) for value in values))
+def _einsum(node: NodeCall, *values: Tensor) -> Tensor:
+    return torch.einsum(node.get("equation"), *values)
 
 
 OPERATORS: dict[str, Function] = {

@@ -53,7 +53,6 @@ POWER = 0.5
 
 
 def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float], int]:
-    """Return the scales, and the dimension of their channels."""
     array = node.array(scale, "scale").astype(np.float64)
     for item in array.reshape(-1):
         if not (math.isfinite(item) and item > 0):
@@ -71,7 +70,6 @@ def _scales(node: NodeCall, scale: Value, shape: torch.Size) -> tuple[list[float
 
 
 def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) -> Value:
-    """Return the nearest values of integers with a scale."""
     low, high = _ends(node, bits)
     offsets = node.array(point, "zero point").astype(np.float64).reshape(-1)
     if len(set(offsets)) > 1 or offsets[0] != int(offsets[0]) or not low <= offsets[0] <= high:
@@ -85,7 +83,6 @@ def _quant(node: NodeCall, x: Value, scale: Value, point: Value, bits: Value) ->
 
 
 def _ends(node: NodeCall, bits: Value) -> tuple[int, int]:
-    """Return the least and the largest code."""
     width = float(node.array(bits, "bit width").reshape(-1)[0])
     if width != int(width) or not 1 <= width <= MAX_BITS:
         raise node.refuse(f"its bit width is {width}; allowed are 1 to {MAX_BITS}")
@@ -144,14 +141,9 @@ def _trunc(node: NodeCall, x: Value, *given: Value) -> Value:
 
 
 def _float_quant(
-    node: NodeCall,
-    x: Value,
-    scale: Value,
-    exponent: Value,
-    mantissa: Value,
-    bias: Value = None,
+    node: NodeCall, x: Value, scale: Value, exponent: Value, mantissa: Value, bias: Value = None,
     largest: Value = None,
-) -> Value:
+) -> Value:  # fmt: skip
     """Return the nearest floats of few bits; of a constant their format too."""
     mode = str(node.get("rounding_mode", "ROUND")).upper()
     if ROUNDINGS.get(mode) != "nearest_even":
@@ -205,20 +197,19 @@ def _float_format(node: NodeCall, bits: int, digits: int, bias: int, most: float
 
 
 def _number(node: NodeCall, value: Value, what: str, default: float) -> float:
-    """Return an operand that is one number."""
     if value is None:
         return default
-    found = {float(item) for item in node.array(value, what).reshape(-1)}
-    if len(found) != 1:
-        raise node.refuse(f"its {what} are {len(found)} different ones; allowed is one")
-    return found.pop()
+    numbers = {float(item) for item in node.array(value, what).reshape(-1)}
+    if len(numbers) != 1:
+        raise node.refuse(f"its {what} are {len(numbers)} different ones; allowed is one")
+    return numbers.pop()
 
 
 def _whole_number(node: NodeCall, value: Value, what: str, default: int = 0) -> int:
-    found = _number(node, value, what, default)
-    if not float(found).is_integer():
-        raise node.refuse(f"its {what} is {found}; allowed are whole numbers")
-    return int(found)
+    number = _number(node, value, what, default)
+    if not float(number).is_integer():
+        raise node.refuse(f"its {what} is {number}; allowed are whole numbers")
+    return int(number)
 
 
 def _bipolar(node: NodeCall, x: Value, scale: Value) -> Value:
@@ -275,7 +266,6 @@ def _compared(node: NodeCall, values: Tensor, limits: Array, scale: float, offse
 
 
 def _whole(unit: float, low: int, high: int) -> Levels:
-    """Return the levels of the fewest bits that hold some codes."""
     bits = max(2, high.bit_length() + (low < 0), (-low - 1).bit_length() + 1 if low < 0 else 0)
     if low >= 0:
         return Levels((unit,), (0,), 0, 0, (1 << bits) - 1)

@@ -7,6 +7,7 @@ import operator
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,22 +63,21 @@ def levels_of(
 
 
 def _range(node: NodeCall, kind: object, point: Value) -> tuple[int, int]:
-    """Return the least and the largest code of a type."""
     from onnx import TensorProto
 
     if kind:
         name = TensorProto.DataType.Name(kind)
         if name in FOUR_BITS:
             return FOUR_BITS[name]
-        found = RANGES.get(name.lower())
+        ends = RANGES.get(name.lower())
     elif isinstance(point, Constant):
-        found = RANGES.get(str(point.array.dtype))
+        ends = RANGES.get(str(point.array.dtype))
         name = str(point.array.dtype)
     else:
         return RANGES["uint8"]
-    if found is None:
+    if ends is None:
         raise node.refuse(f"codes of type {name} are not known; allowed: {', '.join(RANGES)}")
-    return found
+    return ends
 
 
 def quantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> Codes:
@@ -98,11 +98,12 @@ def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> 
         levels = levels_of(node, scale, point, x.low, x.high, axis)
         if x.levels is None:
             return levels.rounded(x.values)
-        if levels != x.levels:
-            return _reread(node, x, levels)
-        return x.values
+        return x.values if levels == x.levels else _reread(node, x, levels)
     if isinstance(x, Constant):
-        return _constant(node, x, scale, point, axis)
+        kind = str(x.array.dtype)
+        if kind not in RANGES:
+            raise node.refuse(f"codes of type {kind} are not known; allowed: {', '.join(RANGES)}")
+        return decoded(node, x, levels_of(node, scale, point, *RANGES[kind], axis))
     if isinstance(x, Sums) and (point is None or not node.array(point, "zero point").any()):
         scaled = x.times(scale)
         if scaled is not None:
@@ -111,23 +112,12 @@ def dequantized(node: NodeCall, x: Value, scale: Value, point: Value = None) -> 
 
 
 def _reread(node: NodeCall, codes: Codes, levels: Levels) -> Tensor:
-    """Return the reals that codes stand for in another scale."""
     own = codes.levels
     if own is None or len(own.scale) > 1 or len(levels.scale) > 1:
         raise node.refuse("codes are read in another scale than they were made in, by channels")
     if own.zero_point != levels.zero_point:
         raise node.refuse("codes are read with another zero point than they were made with")
     return levels.rounded(codes.values * (levels.scale[0] / own.scale[0]))
-
-
-def _constant(node: NodeCall, x: Constant, scale: Value, point: Value, axis: int) -> Constant:
-    """Return reals that a parameter of codes stands for, with the format that says so."""
-    kind = str(x.array.dtype)
-    if kind not in RANGES:
-        raise node.refuse(f"codes of type {kind} are not known; allowed: {', '.join(RANGES)}")
-    low, high = RANGES[kind]
-    levels = levels_of(node, scale, point, low, high, axis)
-    return decoded(node, x, levels)
 
 
 def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
@@ -155,9 +145,8 @@ def decoded(node: NodeCall, codes: Constant, levels: Levels) -> Constant:
     if not np.array_equal(back, array):
         raise node.refuse("codes of more than 24 bits are not kept by reals of single precision")
     values, held = np.asarray(values), codes.tensor
-    if held is None:
-        return Constant(values, None, levels)
-    return Constant(values, torch.from_numpy(values).to(held.device), levels)
+    tensor = None if held is None else torch.from_numpy(values).to(held.device)
+    return Constant(values, tensor, levels)
 
 
 def _shifted(
@@ -178,26 +167,14 @@ def _shifted(
 
 def real_values(node: NodeCall, x: Value, scale: Value, point: Value) -> Tensor:
     """Return the reals that codes stand for."""
-    found = dequantized(node, x, scale, point)
-    return node.tensor(found)
+    return node.tensor(dequantized(node, x, scale, point))
 
 
-def _qlinear_conv(
-    node: NodeCall,
-    x: Value,
-    x_scale: Value,
-    x_point: Value,
-    w: Value,
-    w_scale: Value,
-    w_point: Value,
-    y_scale: Value,
-    y_point: Value,
-    bias: Value = None,
-) -> Codes:
-    values = real_values(node, x, x_scale, x_point)
-    weight = real_values(with_axis(node, 0), w, w_scale, w_point)
-    shift = None if bias is None else real_bias(node, bias, x_scale, w_scale)
-    return quantized(node, convolve(node, values, weight, shift), y_scale, y_point)
+def _qlinear_conv(node: NodeCall, *given: Value) -> Codes:
+    values, weight = real_values(node, *given[:3]), real_values(with_axis(node, 0), *given[3:6])
+    shift = (*given, None)[8]
+    bias = None if shift is None else real_bias(node, shift, given[1], given[4])
+    return quantized(node, convolve(node, values, weight, bias), *given[6:8])
 
 
 def real_bias(node: NodeCall, bias: Value, x_scale: Value, w_scale: Value) -> Tensor:
@@ -215,58 +192,33 @@ def with_axis(node: NodeCall, axis: int) -> NodeCall:
     return replace(node, attributes={"axis": axis})
 
 
-def _qlinear_matmul(
-    node: NodeCall,
-    a: Value,
-    a_scale: Value,
-    a_point: Value,
-    b: Value,
-    b_scale: Value,
-    b_point: Value,
-    y_scale: Value,
-    y_point: Value,
-) -> Codes:
-    left = real_values(node, a, a_scale, a_point)
-    right = real_values(with_axis(node, -1), b, b_scale, b_point)
-    layer = isinstance(b, Constant) and right.dim() == 2
+def _qlinear_matmul(node: NodeCall, *given: Value) -> Codes:
+    left, right = real_values(node, *given[:3]), real_values(with_axis(node, -1), *given[3:6])
+    layer = isinstance(given[3], Constant) and right.dim() == 2
     product = F.linear(left, right.t()) if layer else torch.matmul(left, right)
-    return quantized(node, product, y_scale, y_point)
+    return quantized(node, product, *given[6:8])
 
 
-def _conv_integer(
-    node: NodeCall, x: Value, w: Value, x_point: Value = None, w_point: Value = None
-) -> Sums:
-    def convolved(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return convolve(node, values, weight, bias)
-
-    return _sums(node, x, w, (x_point, w_point), 0, convolved)
+def _conv_integer(node: NodeCall, x: Value, weight: Value, *points: Value) -> Sums:
+    return _sums(node, x, weight, points, 0, partial(convolve, node))
 
 
-def matmul_integer(
-    node: NodeCall, a: Value, b: Value, a_point: Value = None, b_point: Value = None
-) -> Sums:
+def matmul_integer(node: NodeCall, a: Value, b: Value, *points: Value) -> Sums:
     """Return the sums of products of codes with a matrix of them."""
-
-    def multiplied(values: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        return F.linear(values, weight.t(), bias)
-
-    return _sums(node, a, b, (a_point, b_point), 1, multiplied)
+    return _sums(node, a, b, points, 1, lambda x, weight, bias: F.linear(x, weight.t(), bias))
 
 
 def _sums(
-    node: NodeCall,
-    x: Value,
-    weight: Value,
-    points: tuple[Value, Value],
-    axis: int,
+    node: NodeCall, x: Value, weight: Value, points: tuple[Value, ...], axis: int,
     layer: Callable[[Tensor, Tensor, Tensor | None], Tensor],
-) -> Sums:
+) -> Sums:  # fmt: skip
     """Return the sums of a layer of integers, whose weights hold results along an axis."""
+    x_point, point = (*points, None, None)[:2]
     if not isinstance(weight, Constant):
         raise node.refuse("its weights are computed by the model; allowed are constant ones")
     if axis and weight.array.ndim != MATRIX:
         raise node.refuse(f"its weights are {list(weight.array.shape)}; allowed is a matrix")
-    codes, count = _codes_around(node, x, points[0]), weight.array.shape[axis]
+    codes, count = _codes_around(node, x, x_point), weight.array.shape[axis]
     assert codes.levels is not None
     (unit,) = map(Fraction, codes.levels.scale)
 
@@ -278,7 +230,7 @@ def _sums(
             if any(map(operator.ne, scales, units)):
                 raise node.refuse("its factors have more than 53 bits together; give one factor")
         scale = Constant(np.array(scales))
-        held = real_values(with_axis(node, axis), weight, scale, points[1])
+        held = real_values(with_axis(node, axis), weight, scale, point)
         if not biases:
             return layer(values, held, None)
         return layer(values, held, _real_biases(node, biases, units, count).to(values.device))
@@ -287,7 +239,6 @@ def _sums(
 
 
 def _codes_around(node: NodeCall, x: Value, point: Value) -> Codes:
-    """Return codes that are read around the zero point that they were made with."""
     if not isinstance(x, Codes):
         raise node.refuse("its operand is no tensor of codes: give what QuantizeLinear made")
     levels = levels_of(node, Constant(np.ones(1)), point, x.low, x.high)
@@ -302,7 +253,6 @@ def _codes_around(node: NodeCall, x: Value, point: Value) -> Codes:
 
 
 def _whole_numbers(node: NodeCall, codes: Codes) -> Tensor:
-    """Return codes as whole numbers around their zero point."""
     number = None if codes.levels is None else codes.levels.number
     if not isinstance(number, ScaledInteger):
         raise node.refuse(f"codes {codes.low} to {codes.high} are of no format")
@@ -337,6 +287,4 @@ OPERATORS: dict[str, Function] = {
     "QuantizeLinear": quantized,
 }
 
-REFUSED = {
-    "DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically",
-}
+REFUSED = {"DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically"}

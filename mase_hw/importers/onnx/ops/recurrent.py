@@ -4,112 +4,90 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from mase_hw.importers.onnx._values import Function, NodeCall, Value
+from mase_hw.importers.onnx._values import Function, NodeCall
 
-Activation = Callable[[Tensor], Tensor]
-# Activations by their names in lower case, of the alpha and beta that a file gives.
-_ACTIVATIONS: dict[str, Callable[[float | None, float | None], Activation]] = {
-    "affine": lambda a, b: lambda x: (1.0 if a is None else a) * x + (b or 0.0),
-    "elu": lambda a, b: lambda x: F.elu(x, 1.0 if a is None else a),
-    "hardsigmoid": lambda a, b: (
-        lambda x: torch.clamp((0.2 if a is None else a) * x + (0.5 if b is None else b), 0, 1)
-    ),
-    "leakyrelu": lambda a, b: lambda x: F.leaky_relu(x, 0.01 if a is None else a),
-    "relu": lambda a, b: torch.relu,
-    "scaledtanh": lambda a, b: (
-        lambda x: (1.0 if a is None else a) * torch.tanh((1.0 if b is None else b) * x)
-    ),
-    "sigmoid": lambda a, b: torch.sigmoid,
-    "softplus": lambda a, b: F.softplus,
-    "softsign": lambda a, b: F.softsign,
-    "tanh": lambda a, b: torch.tanh,
-    "thresholdedrelu": lambda a, b: (
-        lambda x: torch.where(x > (1.0 if a is None else a), x, torch.zeros_like(x))
-    ),
+# Activations by their names in lower case, with the alpha and beta that a file may give.
+_ACTIVATIONS: dict[str, Callable[..., Tensor]] = {
+    "affine": lambda x, alpha=1.0, beta=0.0: alpha * x + beta,
+    "elu": lambda x, alpha=1.0, beta=0: F.elu(x, alpha),
+    "hardsigmoid": lambda x, alpha=0.2, beta=0.5: torch.clamp(alpha * x + beta, 0, 1),
+    "leakyrelu": lambda x, alpha=0.01, beta=0: F.leaky_relu(x, alpha),
+    "relu": lambda x, alpha=0, beta=0: torch.relu(x),
+    "scaledtanh": lambda x, alpha=1.0, beta=1.0: alpha * torch.tanh(beta * x),
+    "sigmoid": lambda x, alpha=0, beta=0: torch.sigmoid(x),
+    "softplus": lambda x, alpha=0, beta=0: F.softplus(x),
+    "softsign": lambda x, alpha=0, beta=0: F.softsign(x),
+    "tanh": lambda x, alpha=0, beta=0: torch.tanh(x),
+    "thresholdedrelu": lambda x, alpha=1.0, beta=0: torch.where(x > alpha, x, x.new_zeros(())),
 }
+_WAYS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+States = tuple[Tensor, ...]
 
 
 @dataclass(frozen=True)
 class _Direction:
-    """The weights of one direction.
-
-    Attributes:
-        gates: `[gates * hidden, inputs]`, one after another.
-        states: `[gates * hidden, hidden]`.
-        gate_bias: `[gates * hidden]`.
-        state_bias: as many.
-        peepholes: `[3 * hidden]` of an LSTM, or None.
-        functions: activations.
-        clip: bound of their arguments, or None.
-    """
+    """Weights `[gates * hidden, ...]`, peepholes `[3 * hidden]` of an LSTM, and what follows."""
 
     gates: Tensor
     states: Tensor
     gate_bias: Tensor
     state_bias: Tensor
     peepholes: Tensor | None
-    functions: tuple[Activation, ...]
+    functions: tuple[Callable[..., Tensor], ...]
     clip: float | None
 
-    def clipped(self, values: Tensor) -> Tensor:
-        return values if self.clip is None else values.clamp(-self.clip, self.clip)
+    def sums(self, x: Tensor, hidden: Tensor) -> Tensor:
+        both = (x, self.gates, self.gate_bias), (hidden, self.states, self.state_bias)
+        return F.linear(*both[0]) + F.linear(*both[1])
+
+    def activated(self, number: int, values: Tensor) -> Tensor:
+        clipped = values if self.clip is None else values.clamp(-self.clip, self.clip)
+        return self.functions[number](clipped)
 
 
-Step = Callable[[NodeCall, _Direction, Tensor, tuple[Tensor, ...]], tuple[Tensor, ...]]
+def _rnn_step(node: NodeCall, own: _Direction, x: Tensor, state: States) -> States:
+    return (own.activated(0, own.sums(x, state[0])),)
 
 
-def _rnn_step(
-    node: NodeCall, own: _Direction, x: Tensor, state: tuple[Tensor, ...]
-) -> tuple[Tensor, ...]:
+def _gru_step(node: NodeCall, own: _Direction, x: Tensor, state: States) -> States:
     (hidden,) = state
-    total = F.linear(x, own.gates, own.gate_bias) + F.linear(hidden, own.states, own.state_bias)
-    return (own.functions[0](own.clipped(total)),)
-
-
-def _gru_step(
-    node: NodeCall, own: _Direction, x: Tensor, state: tuple[Tensor, ...]
-) -> tuple[Tensor, ...]:
-    (hidden,) = state
-    size = hidden.shape[-1]
-    gate, activation = own.functions
-    taken = F.linear(x, own.gates, own.gate_bias)
-    kept = F.linear(hidden, own.states[: 2 * size], own.state_bias[: 2 * size])
-    both = gate(own.clipped(taken[..., : 2 * size] + kept))
-    update, reset = both[..., :size], both[..., size:]
-    last, bias = own.states[2 * size :], own.state_bias[2 * size :]
+    both = 2 * hidden.shape[-1]
+    enters = F.linear(x, own.gates, own.gate_bias)
+    stays = F.linear(hidden, own.states[:both], own.state_bias[:both])
+    update, reset = own.activated(0, enters[..., :both] + stays).chunk(2, -1)
+    last, bias = own.states[both:], own.state_bias[both:]
     if node.get("linear_before_reset", 0):
         inner = reset * F.linear(hidden, last, bias)
     else:
         inner = F.linear(reset * hidden, last, bias)
-    new = activation(own.clipped(taken[..., 2 * size :] + inner))
-    return ((1 - update) * new + update * hidden,)
+    return ((1 - update) * own.activated(1, enters[..., both:] + inner) + update * hidden,)
 
 
-def _lstm_step(
-    node: NodeCall, own: _Direction, x: Tensor, state: tuple[Tensor, ...]
-) -> tuple[Tensor, ...]:
+def _lstm_step(node: NodeCall, own: _Direction, x: Tensor, state: States) -> States:
     hidden, cell = state
-    gate, activation, output = own.functions
-    total = F.linear(x, own.gates, own.gate_bias) + F.linear(hidden, own.states, own.state_bias)
-    i, o, f, c = total.chunk(4, -1)
+    i, o, f, c = own.sums(x, hidden).chunk(4, -1)
     peeps = None if own.peepholes is None else own.peepholes.chunk(3)
     if peeps is not None:
         i, f = i + peeps[0] * cell, f + peeps[2] * cell
-    enter = gate(own.clipped(i))
-    forget = 1 - enter if node.get("input_forget", 0) else gate(own.clipped(f))
-    cell = forget * cell + enter * activation(own.clipped(c))
+    enter = own.activated(0, i)
+    forget = 1 - enter if node.get("input_forget", 0) else own.activated(0, f)
+    cell = forget * cell + enter * own.activated(1, c)
     if peeps is not None:
         o = o + peeps[1] * cell
-    return gate(own.clipped(o)) * output(cell), cell
+    return own.activated(0, o) * own.functions[2](cell), cell
 
 
-def _layer(step: Step, gates: int, functions: tuple[str, ...], states: int) -> Function:
+def _layer(
+    step: Callable[[NodeCall, _Direction, Tensor, States], States],
+    gates: int, functions: tuple[str, ...], states: int,
+) -> Function:  # fmt: skip
     """A recurrent operator.
 
     Args:
@@ -120,31 +98,31 @@ def _layer(step: Step, gates: int, functions: tuple[str, ...], states: int) -> F
     """
 
     def compute(
-        node: NodeCall, x: Value, w: Value, r: Value, b: Value = None, lengths: Value = None,
-        *initial: Value,
+        node: NodeCall, values: Tensor, first: Tensor, second: Tensor, b: Tensor | None = None,
+        lengths: Tensor | None = None, *initial: Tensor | None,
     ) -> Any:  # fmt: skip
-        values, first, second = node.tensor(x), node.tensor(w), node.tensor(r)
         batch_first = bool(node.get("layout", 0))
         if not batch_first:
             # In whatever order a file has them, inferences follow each other here.
             values = values.transpose(0, 1)
-        size = second.shape[-1]
-        words = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-        direction = str(node.get("direction", "forward"))
-        if direction not in words:
-            raise node.refuse(f"its direction is {direction!r}; allowed: {', '.join(words)}")
-        peeps = initial[states] if len(initial) > states else None
+        size, direction = second.shape[-1], str(node.get("direction", "forward"))
+        if direction not in _WAYS:
+            raise node.refuse(f"its direction is {direction!r}; allowed: {', '.join(_WAYS)}")
+        given = (*initial, *[None] * (states + 1))[: states + 1]
         results, ends = [], []
-        for place, backward in enumerate(words[direction]):
-            bias = values.new_zeros(2 * gates * size) if b is None else node.tensor(b)[place]
+        for place, backward in enumerate(_WAYS[direction]):
+            bias = values.new_zeros(2 * gates * size) if b is None else b[place]
+            peeps = given[states]
             own = _Direction(
                 first[place], second[place], bias[: gates * size], bias[gates * size :],
-                None if peeps is None else node.tensor(peeps)[place],
+                None if peeps is None else peeps[place],
                 _activations(node, functions, place), node.get("clip"),
             )  # fmt: skip
             start = tuple(
-                _initial(node, initial, number, place, values, size, batch_first)
-                for number in range(states)
+                values.new_zeros((1, size)).expand(values.shape[0], size)
+                if state is None
+                else state.select(1 if batch_first else 0, place)
+                for state in given[:states]
             )
             outputs, end = _run(node, step, own, values, start, lengths, backward=backward)
             results.append(outputs)
@@ -161,59 +139,41 @@ def _layer(step: Step, gates: int, functions: tuple[str, ...], states: int) -> F
 
 
 def _run(
-    node: NodeCall,
-    step: Step,
-    own: _Direction,
-    values: Tensor,
-    start: tuple[Tensor, ...],
-    lengths: Value,
-    *,
-    backward: bool,
-) -> tuple[Tensor, tuple[Tensor, ...]]:
+    node: NodeCall, step: Callable[[NodeCall, _Direction, Tensor, States], States],
+    own: _Direction, values: Tensor, state: States, lengths: Tensor | None, *, backward: bool,
+) -> tuple[Tensor, States]:  # fmt: skip
     count = values.shape[1]
     if not isinstance(count, int):
         raise node.refuse("its sequence has a length that is not known; export a fixed one")
-    ends = None if lengths is None else node.tensor(lengths).reshape(-1, 1)
-    state, outputs = start, [start[0]] * count
+    ends = None if lengths is None else lengths.reshape(-1, 1)
+    outputs = [state[0]] * count
     for place in reversed(range(count)) if backward else range(count):
         new = step(node, own, values[:, place], state)
-        if ends is None:
-            state, outputs[place] = new, new[0]
-            continue
-        # A sequence that has ended keeps its state, and gives zeros.
-        lives = ends > place
-        state = tuple(torch.where(lives, *pair) for pair in zip(new, state, strict=True))
-        outputs[place] = torch.where(lives, new[0], torch.zeros_like(new[0]))
+        outputs[place] = new[0]
+        if ends is not None:
+            # A sequence that has ended keeps its state, and gives zeros.
+            lives = ends > place
+            outputs[place] = torch.where(lives, new[0], torch.zeros_like(new[0]))
+            new = tuple(torch.where(lives, *pair) for pair in zip(new, state, strict=True))
+        state = new
     return torch.stack(outputs, 1), state
 
 
-def _initial(
-    node: NodeCall,
-    initial: tuple[Value, ...],
-    number: int,
-    place: int,
-    values: Tensor,
-    size: int,
-    batch_first: bool,
-) -> Tensor:
-    if number < len(initial) and initial[number] is not None:
-        return node.tensor(initial[number]).select(1 if batch_first else 0, place)
-    return values.new_zeros((1, size)).expand(values.shape[0], size)
-
-
-def _activations(node: NodeCall, defaults: tuple[str, ...], place: int) -> tuple[Activation, ...]:
-    listed = node.get("activations")
-    names = [str(name) for name in listed] if listed else list(defaults) * (place + 1)
-    begin = place * len(defaults)
-    alphas, betas = (list(node.get(f"activation_{word}") or []) for word in ("alpha", "beta"))
+def _activations(
+    node: NodeCall, defaults: tuple[str, ...], place: int
+) -> tuple[Callable[..., Tensor], ...]:
+    names = [str(name) for name in node.get("activations") or defaults * (place + 1)]
     functions = []
-    for number in range(begin, begin + len(defaults)):
-        name = names[number].lower()
-        if name not in _ACTIVATIONS:
+    for number in range(place * len(defaults), (place + 1) * len(defaults)):
+        if names[number].lower() not in _ACTIVATIONS:
             allowed = ", ".join(sorted(_ACTIVATIONS))
             raise node.refuse(f"its activation {names[number]} is not known; allowed: {allowed}")
-        alpha, beta = (given[number] if number < len(given) else None for given in (alphas, betas))
-        functions.append(_ACTIVATIONS[name](alpha, beta))
+        settings = {
+            word: listed[number]
+            for word in ("alpha", "beta")
+            if len(listed := node.get(f"activation_{word}") or []) > number
+        }
+        functions.append(partial(_ACTIVATIONS[names[number].lower()], **settings))
     return tuple(functions)
 
 

@@ -11,30 +11,14 @@ from torch import Tensor
 from mase_hw.importers.onnx._values import Function, NodeCall, Value
 
 
-def _dims(node: NodeCall, values: Tensor, others: tuple[Value, ...]) -> list[int]:
-    given = node.setting("axes", (None, *others), 1)
-    if given is None or not len(given):
-        return [] if node.get("noop_with_empty_axes", 0) else list(range(values.dim()))
-    return [int(axis) for axis in given]
-
-
 def _reduction(function: Callable[[Tensor, list[int], bool], Tensor]) -> Function:
-    def compute(node: NodeCall, x: Value, *others: Value) -> Tensor:
-        values = node.tensor(x)
-        dims = _dims(node, values, others)
-        if not dims:
-            return values
-        return function(values, dims, bool(node.get("keepdims", 1)))
+    def compute(node: NodeCall, x: Tensor, *others: Value) -> Tensor:
+        axes, keep = node.setting("axes", others, 0), bool(node.get("keepdims", 1))
+        if not axes and node.get("noop_with_empty_axes", 0):
+            return x
+        return function(x, axes or list(range(x.dim())), keep)
 
     return compute
-
-
-def _mean(x: Tensor, dims: list[int], keep: bool) -> Tensor:
-    return torch.mean(x, dims, keepdim=keep)
-
-
-def _sum(x: Tensor, dims: list[int], keep: bool) -> Tensor:
-    return torch.sum(x, dims, keepdim=keep)
 
 
 def _product(x: Tensor, dims: list[int], keep: bool) -> Tensor:
@@ -43,24 +27,33 @@ def _product(x: Tensor, dims: list[int], keep: bool) -> Tensor:
     return x
 
 
-def _index(node: NodeCall, x: Value) -> Tensor:
-    values, dim = node.tensor(x), node.get("axis", 0)
+def _index(node: NodeCall, x: Tensor) -> Tensor:
+    dim, keep = node.get("axis", 0), bool(node.get("keepdims", 1))
     function = torch.argmax if node.type == "ArgMax" else torch.argmin
-    keep = bool(node.get("keepdims", 1))
     if node.get("select_last_index", 0):
-        found = function(values.flip(dim), dim, keepdim=keep)
-        return torch.rsub(found, values.shape[dim] - 1)
-    return function(values, dim, keepdim=keep)
+        return torch.rsub(function(x.flip(dim), dim, keepdim=keep), x.shape[dim] - 1)
+    return function(x, dim, keepdim=keep)
 
 
-def _cumulate(node: NodeCall, x: Value, axis: Value) -> Tensor:
-    values, dim = node.tensor(x), int(node.array(axis, "axis").reshape(-1)[0])
-    if node.get("reverse", 0):
-        values = values.flip(dim)
-    found = torch.cumsum(values, dim)
-    if node.get("exclusive", 0):
-        found = found - values
-    return found.flip(dim) if node.get("reverse", 0) else found
+def _cumulation(
+    function: Callable[[Tensor, int], Tensor], without: Callable[[Tensor, Tensor, int], Tensor]
+) -> Function:
+    """Cumulation; `without` takes each element out of its own result where it is exclusive."""
+
+    def compute(node: NodeCall, x: Tensor, axis: Value) -> Tensor:
+        dim = node.integer(axis, "axis")
+        values = x.flip(dim) if node.get("reverse", 0) else x
+        results = function(values, dim)
+        if node.get("exclusive", 0):
+            results = without(results, values, dim)
+        return results.flip(dim) if node.get("reverse", 0) else results
+
+    return compute
+
+
+def _shifted(results: Tensor, values: Tensor, dim: int) -> Tensor:
+    ones = torch.ones_like(values.narrow(dim, 0, 1))
+    return torch.cat([ones, results.narrow(dim, 0, values.shape[dim] - 1)], dim)
 
 
 def _top(node: NodeCall, x: Value, *others: Value) -> Any:
@@ -73,16 +66,17 @@ def _top(node: NodeCall, x: Value, *others: Value) -> Any:
 OPERATORS: dict[str, Function] = {
     "ArgMax": _index,
     "ArgMin": _index,
-    "CumSum": _cumulate,
-    "ReduceL1": _reduction(lambda x, dims, keep: _sum(x.abs(), dims, keep)),
-    "ReduceL2": _reduction(lambda x, dims, keep: torch.sqrt(_sum(x * x, dims, keep))),
-    "ReduceLogSum": _reduction(lambda x, dims, keep: torch.log(_sum(x, dims, keep))),
-    "ReduceLogSumExp": _reduction(lambda x, dims, keep: torch.logsumexp(x, dims, keep)),
-    "ReduceMax": _reduction(lambda x, dims, keep: torch.amax(x, dims, keep)),
-    "ReduceMean": _reduction(_mean),
-    "ReduceMin": _reduction(lambda x, dims, keep: torch.amin(x, dims, keep)),
+    "CumProd": _cumulation(torch.cumprod, _shifted),
+    "CumSum": _cumulation(torch.cumsum, lambda results, values, _: results - values),
+    "ReduceL1": _reduction(lambda x, dims, keep: torch.sum(x.abs(), dims, keep)),
+    "ReduceL2": _reduction(lambda x, dims, keep: torch.sqrt(torch.sum(x * x, dims, keep))),
+    "ReduceLogSum": _reduction(lambda x, dims, keep: torch.log(torch.sum(x, dims, keep))),
+    "ReduceLogSumExp": _reduction(torch.logsumexp),
+    "ReduceMax": _reduction(torch.amax),
+    "ReduceMean": _reduction(torch.mean),
+    "ReduceMin": _reduction(torch.amin),
     "ReduceProd": _reduction(_product),
-    "ReduceSum": _reduction(_sum),
-    "ReduceSumSquare": _reduction(lambda x, dims, keep: _sum(x * x, dims, keep)),
+    "ReduceSum": _reduction(torch.sum),
+    "ReduceSumSquare": _reduction(lambda x, dims, keep: torch.sum(x * x, dims, keep)),
     "TopK": _top,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -35,18 +35,14 @@ def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
     antialias = bool(node.get("antialias", 0))
     space = list(range(2, values.dim()))
     if space and not antialias and all(axis in space for axis in axes):
-        known = dict(zip(axes, zip(wanted, factors, strict=True), strict=True))
-        ends = [known.get(axis, (int(values.shape[axis]), 1.0)) for axis in space]
-        target, scale = [end for end, _ in ends], [factor for _, factor in ends]
+        target = [dict(zip(axes, wanted, strict=True)).get(i, int(values.shape[i])) for i in space]
+        scale = [dict(zip(axes, factors, strict=True)).get(i, 1.0) for i in space]
         whole = all(factor == int(factor) for factor in scale)
         name = _torch_mode(node, values.dim(), mode, how, whole)
         if name is not None:
             aligned = None if name == "nearest" else how == "align_corners"
-            return (
-                F.interpolate(values, None, scale, name, aligned)
-                if whole
-                else F.interpolate(values, target, None, name, aligned)
-            )
+            sizes: Any = (None, scale) if whole else (target, None)
+            return F.interpolate(values, *sizes, name, aligned)
     for place, (axis, size, factor) in enumerate(zip(axes, wanted, factors, strict=True)):
         if size != values.shape[axis] or factor != 1 or how == "tf_crop_and_resize":
             region, before = _region(node, given, place, len(axes)), int(values.shape[axis])
@@ -61,17 +57,17 @@ def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
 
 def _torch_mode(node: NodeCall, rank: int, mode: str, how: str, whole: bool) -> str | None:
     """Mode of torch's interpolation that computes the same, or None."""
-    if rank not in (3, 4, 5):
-        return None
-    if mode == "nearest":
-        rounding = node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-        same = whole or rounding == "floor"
-        return (
-            "nearest" if (how == "asymmetric" and same) or (how == "half_pixel" and whole) else None
-        )
-    if mode in _LINEAR and how in ("half_pixel", "pytorch_half_pixel", "align_corners"):
-        return {3: "linear", 4: "bilinear", 5: "trilinear"}[rank] if whole else None
-    return None
+    linear = {3: "linear", 4: "bilinear", 5: "trilinear"}.get(rank)
+    if mode == "nearest" and linear:
+        floors = whole or _rounding(node) == "floor"
+        same = (how == "asymmetric" and floors) or (how == "half_pixel" and whole)
+        return "nearest" if same else None
+    same = mode in _LINEAR and how in ("half_pixel", "pytorch_half_pixel", "align_corners")
+    return linear if same and whole else None
+
+
+def _rounding(node: NodeCall) -> str:
+    return str(node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor"))
 
 
 def _targets(
@@ -81,7 +77,7 @@ def _targets(
     if node.type == "Upsample" or len(given) == 1:
         scales, wanted = node.setting("scales", (None, *given), 1), None
     else:
-        scales, wanted = (node.setting(name, (None, *given), i) for name, i in _OPERANDS)
+        scales, wanted = (node.setting(name, given, i) for i, name in ((1, "scales"), (2, "sizes")))
     axes = [axis % values.dim() for axis in node.get("axes") or range(values.dim())]
     if axes[0] == 0 and not isinstance(values.shape[0], int):
         if scales and not wanted and scales[0] != 1:
@@ -121,10 +117,12 @@ def _matrix(
     ratio, matrix = places - base, np.zeros((target, size))
     shrink = min(factor, 1.0) if antialias else 1.0
     reach = {"nearest": 1}.get(mode, math.ceil((2 if mode == "cubic" else 1) / shrink))
-    excludes = bool(node.get("exclude_outside", 0))
+    excludes, rounding = bool(node.get("exclude_outside", 0)), _rounding(node)
+    if rounding not in _ROUNDINGS:
+        raise node.refuse(f"nearest_mode {rounding!r} is not known")
     for offset in range(1 - reach, reach + 1):
         if mode == "nearest":
-            weights = (_nearest(node, places) == base + offset).astype(float)
+            weights = (_ROUNDINGS[rounding](places) == base + offset).astype(float)
         elif mode in _LINEAR:
             weights = np.clip(1 - np.abs((offset - ratio) * shrink), 0, 1)
         elif mode == "cubic":
@@ -144,7 +142,6 @@ def _matrix(
 def _origins(
     node: NodeCall, size: int, target: int, factor: float, how: str, region: tuple[float, float]
 ) -> Reals:
-    """Place in the operand of each element of the result."""
     steps, (start, end) = np.arange(target, dtype=np.float64), region
     if how == "asymmetric":
         return steps / factor
@@ -157,28 +154,20 @@ def _origins(
             return np.array([0.5 * (start + end) * (size - 1)])
         return start * (size - 1) + steps * (end - start) * (size - 1) / (target - 1)
     half = (steps + 0.5) / factor - 0.5
-    if how == "half_pixel":
-        return half
-    if how == "pytorch_half_pixel":
-        return half if target > 1 else steps * 0
+    if how in ("half_pixel", "pytorch_half_pixel"):
+        return half if target > 1 or how == "half_pixel" else steps * 0
     if how == "half_pixel_symmetric":
         return size / 2 * (1 - target / (factor * size)) + half
     raise node.refuse(f"coordinates {how!r} are not known")
 
 
-def _nearest(node: NodeCall, places: Reals) -> Reals:
-    rounding = str(
-        node.get("nearest_mode", "round_prefer_floor" if node.version >= 11 else "floor")
-    )
-    found: Any = {
-        "round_prefer_floor": lambda: np.ceil(places - 0.5),
-        "round_prefer_ceil": lambda: np.floor(places + 0.5),
-        "floor": lambda: np.floor(places),
-        "ceil": lambda: np.ceil(places),
-    }.get(rounding)
-    if found is None:
-        raise node.refuse(f"nearest_mode {rounding!r} is not known")
-    return found()  # type: ignore[no-any-return]
+# Roundings of places to those of elements, by `nearest_mode`.
+_ROUNDINGS: dict[str, Callable[[Reals], Reals]] = {
+    "round_prefer_floor": lambda places: np.ceil(places - 0.5),
+    "round_prefer_ceil": lambda places: np.floor(places + 0.5),
+    "floor": np.floor,
+    "ceil": np.ceil,
+}
 
 
 def _cubic(distance: Reals, a: float) -> Reals:
@@ -188,5 +177,4 @@ def _cubic(distance: Reals, a: float) -> Reals:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-_OPERANDS: Sequence[tuple[str, int]] = (("scales", 2), ("sizes", 3))
 OPERATORS: dict[str, Function] = {"Resize": _resize, "Upsample": _resize}
