@@ -196,16 +196,7 @@ def a_command(ground: Ground, chance: random.Random) -> object:
 
 
 # They train, search or measure for minutes; the rest of them is reached by their functions.
-FULL = {
-    "compress",
-    "sweep",
-    "search",
-    "experiment",
-    "profile",
-    "doctor",
-    "prove",
-    "explore",
-}
+FULL = {"compress", "sweep", "search", "experiment", "profile", "doctor", "prove", "explore"}
 
 
 def ran(words: list[str]) -> object:

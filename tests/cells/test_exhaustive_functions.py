@@ -36,14 +36,7 @@ from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.ops._fixed_elements import _piecewise_cell
-from tests.cells.rational import (
-    Claim,
-    check,
-    fixed_pattern,
-    float_pattern,
-    pattern,
-    values_of,
-)
+from tests.cells.rational import Claim, check, fixed_pattern, float_pattern, pattern, values_of
 from tests.cells.real import REALS
 
 

@@ -13,13 +13,7 @@ from mase_hw.cells import Image
 from mase_hw.cells.row_norm import RowNorm
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from tests.cells.operators import operator_cell
-from tests.cells.rational import (
-    check,
-    down,
-    fixed_pattern,
-    nearest,
-    values_of,
-)
+from tests.cells.rational import check, down, fixed_pattern, nearest, values_of
 from tests.cells.real import square_root
 from tests.cells.rows import RowClaim, joined, streamed
 from tests.formats.block_rule import power_of

@@ -15,13 +15,7 @@ from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.geometry.growth import Growth
 from tests.cells.operators import operator_cell
-from tests.cells.rational import (
-    check,
-    down,
-    fixed_pattern,
-    nearest,
-    values_of,
-)
+from tests.cells.rational import check, down, fixed_pattern, nearest, values_of
 from tests.cells.real import exponential
 from tests.cells.rows import RowClaim, joined, streamed
 from tests.formats.block_rule import power_of

@@ -54,10 +54,7 @@ def loads(name: str, project: Path, folder: Path) -> dict[str, str]:
     expected = {f"out{n}": outputs(project, path, inputs) for n, path in enumerate(files)}
     assert (expected["out0"] != expected["out1"]).any(axis=1).all()
     np.savez(folder / "vectors.npz", in0=inputs[:, 0].numpy(), **expected)
-    return {
-        "BUS_VECTORS": str(folder / "vectors.npz"),
-        "BUS_IMAGES": ":".join(map(str, images)),
-    }
+    return {"BUS_VECTORS": str(folder / "vectors.npz"), "BUS_IMAGES": ":".join(map(str, images))}
 
 
 @pytest.mark.first(1)

@@ -20,11 +20,7 @@ ROUNDING = (
     "assign up = half & (sticky | truncated[0]);",
     "assign up = half | sticky;",
 )
-LANES = (
-    "rtl/mase_clamp_fixed.sv",
-    ".result,",
-    ".result({result[LANES-2:0], result[LANES-1]}),",
-)
+LANES = ("rtl/mase_clamp_fixed.sv", ".result,", ".result({result[LANES-2:0], result[LANES-1]}),")
 DROPPED = (
     "rtl/mase_clamp_fixed.sv",
     ".data_in_valid(data_in_0_valid),",

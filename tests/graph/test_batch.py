@@ -204,8 +204,7 @@ def check(name, attention):
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize(
-    "name",
-    ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"],
+    "name", ["BertForSequenceClassification", "LlamaForCausalLM", "T5ForConditionalGeneration"]
 )
 def test_transformers_have_a_free_batch_with_masks_and_caches(name):
     mg = check(name, "sdpa")

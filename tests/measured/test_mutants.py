@@ -9,15 +9,7 @@ from mase_hw.errors import ConfigError
 from tests.bench.groups.mutants import SHARES, choose, sums
 from tests.bench.mutant_designs import SOURCES
 from tests.bench.mutant_runs import End, Subject
-from tests.bench.mutations import (
-    Finder,
-    Mutation,
-    combined,
-    invert,
-    memory_bits,
-    package,
-    replaced,
-)
+from tests.bench.mutations import Finder, Mutation, combined, invert, memory_bits, package, replaced
 
 pytestmark = pytest.mark.full
 

@@ -241,10 +241,7 @@ EXACT = [name for name in (*BLOCKS, *SCALARS) if name not in WIDE]
 OFTEN = ("mxint8 narrow", "block_minifloat narrow", "fp8_e4m3", "mxint8")
 CASES = [
     pytest.param(*case, marks=[] if case[1] in OFTEN else pytest.mark.full)
-    for case in (
-        *product(OPERATORS, EXACT),
-        *product(("max_pool2d", "amax", "flatten"), WIDE),
-    )
+    for case in (*product(OPERATORS, EXACT), *product(("max_pool2d", "amax", "flatten"), WIDE))
 ]
 
 

@@ -204,10 +204,7 @@ def test_activations_leave_and_steps_are_learned(tmp_path):
     classes = outputs.reshape(len(split.test_labels), -1).argmax(dim=1)
     assert report.bit_exact
     assert float((classes == split.test_labels).double().mean()) == whole.test["after"]
-    for step, message in (
-        (steps[0], "prune activations before"),
-        (steps[1], "quantize once"),
-    ):
+    for step, message in ((steps[0], "prune activations before"), (steps[1], "quantize once")):
         with pytest.raises(ConfigError, match=message):
             compress(None, {"steps": [steps[1], step]})
     with pytest.raises(ConfigError, match="learn_steps needs number formats; quantize first"):
