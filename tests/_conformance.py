@@ -83,7 +83,6 @@ class Example:
     number: int
 
     def __str__(self) -> str:
-        """Return a short name."""
         return f"{self.operator} {self.number}"
 
     @property
@@ -115,7 +114,6 @@ class Part:
         return quantize(graph_of(self.example), {"default": {"config": self.entry}})
 
     def uses(self, name: str) -> bool:
-        """Return whether its operator has an operand or a result in a format."""
         return any(
             spec.format is not None and spec.format.name == name
             for node in _nodes(self.quantized, self.example.operator)
@@ -136,19 +134,16 @@ def _examples(operator: str) -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
 
 @cache
 def traced(example: Example) -> MaseGraph:
-    """Return the graph of an example alone, as it was captured."""
     return trace(example.module.eval(), example.inputs, name="example")
 
 
 @cache
 def graph_of(example: Example) -> MaseGraph:
-    """Return the canonical graph of an example alone."""
     return canonicalize(traced(example))
 
 
 @cache
 def is_wire(example: Example) -> bool:
-    """Return whether all that an example has of its operator is removed as an identity."""
     mg, _ = init_metadata_analysis_pass(traced(example), {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     calls = [mg.call(node) for node in _nodes(mg, example.operator)]
@@ -158,7 +153,6 @@ def is_wire(example: Example) -> bool:
 
 
 def number_formats() -> list[str]:
-    """Return the names of the formats that have hardware."""
     return sorted(name for name, cls in formats().items() if family_of(cls) is not None)
 
 
@@ -212,7 +206,6 @@ def _nodes(mg: MaseGraph, operator: str) -> list[Node]:
 
 
 def _entries(cls: type[Format], turn: int) -> Iterator[Entry]:
-    """Yield configurations that use a format, from the one that says most."""
     if cls.name == DEFAULT_FORMAT:
         yield FIXED
         return
@@ -329,7 +322,6 @@ def _draw(operator: str, name: str) -> str:
 
 @cache
 def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
-    """Return one canonical graph of examples."""
     model = SideBySide(
         [example.module for example in examples], [len(example.inputs) for example in examples]
     )
@@ -338,7 +330,6 @@ def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
 
 
 def part_number(node: Node) -> int:
-    """Return to which part a node of a graph of parts belongs."""
     return int(metadata(node).module_path.split(".")[1])
 
 

@@ -501,7 +501,6 @@ KINDS = {5: float, 6: float, 9: bytes}
 
 
 def below(message: Any) -> Iterator[Any]:
-    """Yield a message of protobuf, and all messages in it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:

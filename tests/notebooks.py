@@ -110,7 +110,6 @@ def definitions(module: ModuleType) -> Iterator[str]:
 
 
 def arguments(module: ModuleType, settings: Mapping[str, object]) -> str:
-    """Return a cell that sets the arguments of `main`."""
     name = module.__name__.rpartition(".")[2].replace("_", "-")
     lines = [f'folder = Path("build/tutorial-{name}")']
     for parameter in inspect.signature(module.main).parameters.values():

@@ -57,7 +57,6 @@ class Drawn(nn.Module):
 
 @cache
 def functions() -> dict[str, tuple[Callable[..., Any], inspect.Signature]]:
-    """Return every function that can be overridden, by name, with its signature."""
     known = get_testing_overrides()
     found = {}
     for space, title in ((torch, "torch"), (functional, "functional")):
@@ -71,7 +70,6 @@ def functions() -> dict[str, tuple[Callable[..., Any], inspect.Signature]]:
 
 
 def draw(chance: random.Random) -> tuple[Drawn, Tensor]:
-    """Return a module that runs on the tensor beside it."""
     names = list(functions())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -151,7 +151,6 @@ class Case:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def connections(self, port: str, net: str) -> list[str]:
-        """Return the connections of a port with a net of its whole payload."""
         found = [f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
         if port not in self.ports or self.ports[port].packed:
             return [f".{port}({net})", *found]
@@ -217,7 +216,6 @@ def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Cas
 
 
 def expression(value: Value) -> int | str:
-    """Return a parameter of a cell as SystemVerilog."""
     if isinstance(value, Encoding):
         return value.expression
     return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(int(value))
@@ -233,7 +231,6 @@ def call(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -
 
 
 def verilator_command(*arguments: str) -> list[str]:
-    """Return a Verilator call that finds the library."""
     folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
     library = [word for item in folders for word in ("-y", str(item))]
     package = str(rtl_folder() / "mase_pkg.sv")

@@ -100,7 +100,6 @@ def write_pages(folder: Path) -> None:
 
 
 def reference_modules() -> list[str]:
-    """Return the packages that say what they show, by name."""
     files = [ROOT / "mase_hw" / "__init__.py", *(ROOT / "mase_hw").glob("*/__init__.py")]
     shown = [path.parent for path in files if "__all__" in path.read_text()]
     return sorted(".".join(path.relative_to(ROOT).parts) for path in shown)

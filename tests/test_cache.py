@@ -351,7 +351,6 @@ input()
 
 
 def running(group: int) -> int:
-    """Return how many processes of a group are alive."""
     count = 0
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

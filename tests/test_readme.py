@@ -128,7 +128,6 @@ def steps(page: str, *, light: bool) -> list[Block]:
 
 
 def page_names() -> list[str]:
-    """Return the folder of every page, or its path where it is no README.md."""
     paths = [page.relative_to(ROOT) for page in pages()]
     return [str(path.parent if path.name == "README.md" else path) for path in paths]
 

@@ -40,7 +40,6 @@ class RowClaim(Claim):
     lanes: int
 
     def rows(self, beats: Sequence[int]) -> list[int]:
-        """Return the rows that beats hold, without what is no element."""
         each, whole = -(-self.elements // self.lanes), (1 << self.elements * self.width) - 1
         starts = range(0, len(beats), each)
         lanes = self.lanes * self.width

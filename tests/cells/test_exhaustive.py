@@ -111,7 +111,6 @@ def power(elements: Numbers, low: int, high: int) -> Rule:
 
 
 def scaled(block: list[Fraction]) -> tuple[int, list[int]]:
-    """Return the code of a scale that is a float, and the elements."""
     scale, bits = float_scaled(block)
     return next(code for code, value in floats(4, 3).items() if value == scale), bits
 
@@ -146,7 +145,6 @@ BLOCKS: tuple[tuple[dict[str, object], Rule], ...] = (
 
 
 def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
-    """Yield claims by name."""
     for rounding, overflow, signed in itertools.product(ROUNDING_MODES, OVERFLOW_MODES, (0, 1)):
         for wide, fraction in ((Fixed(6, 4), 1), (Fixed(6, 3, False), 2), (Fixed(5, -1), 1)):
             result = Fixed(4, fraction, bool(signed), rounding, overflow)

@@ -84,7 +84,6 @@ class Rows:
         return [down((self.size * x - total) * scale, self.cell.term_fraction) for x in codes]
 
     def exact(self, row: tuple[Fraction, ...]) -> list[Fraction]:
-        """Return normalised elements themselves."""
         mean = sum(row) / self.size * self.centred
         squares = sum((value - mean) ** 2 for value in row) / self.size
         return [(value - mean) / square_root(squares + Fraction(self.epsilon)) for value in row]
@@ -108,7 +107,6 @@ class Rows:
         ]
 
     def claim(self) -> RowClaim:
-        """Return what results of all rows are, for all weights in turn."""
         values, width = values_of(self.operand), self.operand.width
         rows = list(itertools.product(values, repeat=self.size))
         terms = [self.terms(tuple(values[code] for code in row)) for row in rows]

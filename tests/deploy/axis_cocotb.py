@@ -118,7 +118,6 @@ class Bench:
             await ClockCycles(self.dut.aclk, 20)
 
     def taken(self) -> list[np.ndarray]:
-        """Return the packets that came, each of the right length."""
         found = []
         for port, sink in zip(self.ports["outputs"], self.sinks, strict=True):
             rows = []
@@ -147,12 +146,10 @@ def vectors() -> tuple[list[np.ndarray], list[np.ndarray]]:
 
 
 def packets_of(bench: Bench, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    """Return the packets of each input."""
     return [port.pack(item) for port, item in zip(bench.ports["inputs"], inputs, strict=True)]
 
 
 def moments(cycles: int) -> list[int]:
-    """Return cycles of a batch: all, or as many as the environment says."""
     count = int(os.environ.get("BUS_MOMENTS", "0"))
     every = range(cycles)
     return list(every) if not count else sorted(random.Random(count).sample(every, count))

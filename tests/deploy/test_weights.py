@@ -30,7 +30,6 @@ def checkpoint(model: nn.Module, path: Path, change: Any) -> Path:
 
 
 def outputs(project: Path, weights: Path | None, inputs: torch.Tensor) -> np.ndarray:
-    """Return what the integer reference makes of inputs with the weights of a file."""
     mg, summary = load_graph(project)
     mg = mg if weights is None else with_tensors(mg, weights)
     found = IntegerReference(mg)([inputs])[summary.outputs[0].node]

@@ -157,7 +157,6 @@ FLOATS = {
 
 
 def nearest_floats(values, scale, bits, digits, bias, most):
-    """Return what the definition of FloatQuant says, in double precision."""
     steps = np.floor(np.log2(np.abs(values / scale) + 1e-300)) - digits
     steps = np.exp2(np.maximum(steps, 1 - bias - digits))
     return np.clip(steps * np.rint(values / scale / steps), -most, most) * scale

@@ -29,13 +29,11 @@ def seeded(*sizes: int, batch: int = 64) -> tuple[nn.Module, torch.Tensor]:
 
 
 def quantized(*sizes: int, config: Mapping[str, Any] | None = None) -> MaseGraph:
-    """Return the quantised graph of such a perceptron."""
     model, inputs = seeded(*sizes)
     return quantize(trace(model, inputs, name="perceptron"), config)
 
 
 def by_type(**fields: Any) -> dict[str, Any]:
-    """Return a configuration of one default entry."""
     return {"by": "type", "default": {"config": {"name": "fixed", **fields}}}
 
 

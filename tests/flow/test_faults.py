@@ -60,7 +60,6 @@ def broken(sound: Project, folder: Path, *faults: tuple[str, str, str]) -> Path:
 
 
 def found_in(folder: Path, engine: str, stall: float = 0.0) -> Mismatch:
-    """Return the first mismatch, of which everything is known."""
     report = mase_hw.simulate(folder, samples=40, engine=engine, stall=stall, seed=3)
     assert not report.bit_exact
     assert report.mismatches > 0

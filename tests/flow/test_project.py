@@ -259,7 +259,6 @@ def emit(folder: Path) -> Project:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, str | bytes]]:
-    """Return mode and content of everything in a folder, by path."""
     found: dict[str, tuple[int, str | bytes]] = {}
     for path in sorted(folder.rglob("*")):
         content: str | bytes = ""

@@ -42,7 +42,6 @@ def nearest(numbers: Numbers, value: Fraction) -> int:
 
 
 def power_of(value: Fraction) -> int:
-    """Return the largest power of two that is not above a positive value."""
     power = 0
     while Fraction(2) ** (power + 1) <= value:
         power += 1

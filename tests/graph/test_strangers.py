@@ -79,7 +79,6 @@ def of_json(change: Callable[[Any], object]) -> Callable[[str, bytes], bytes]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the path of every leaf, and of every container."""
     items = value.items() if isinstance(value, dict) else enumerate(value)
     for key, item in items:
         yield (*path, key)

@@ -27,7 +27,6 @@ Json = dict[str, Any]
 
 
 def multiplier(cell: Json) -> Json:
-    """Return a MULT18X18D with its bits in vectors."""
     nets, given = cell["connections"], cell["parameters"]
     uses = {
         name: int(given.get(f"REG_{name}_CLK", "NONE") == "CLK0")
@@ -49,7 +48,6 @@ def multiplier(cell: Json) -> Json:
 
 
 def memory(cell: Json) -> Json:
-    """Return a DP16KD with its bits in vectors."""
     nets, given = cell["connections"], cell["parameters"]
     words = 0
     for line in range(64):
@@ -138,7 +136,6 @@ def yosys_share() -> Path:
 
 
 def blocks(netlist: Json, kind: str) -> list[Json]:
-    """Return the cells of a kind."""
     modules = netlist["modules"].values()
     return [cell for item in modules for cell in item["cells"].values() if cell["type"] == kind]
 

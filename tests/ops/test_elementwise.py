@@ -82,7 +82,6 @@ def test_saturating_results_differ_only_beyond_the_largest_number(name, operatio
 
 
 def nearest_code(value, values, codes) -> int:
-    """Return the code of the nearest of sorted finite values, ties to the even code."""
     distances = [abs(value - item) for item in values]
     best = min(distances)
     ties = [code for code, distance in zip(codes, distances, strict=True) if distance == best]
@@ -159,7 +158,6 @@ def test_functions_at_infinity_and_nan():
 
 
 def value_of(number, code: int) -> Fraction | None:
-    """Return a code's value as the standard has it, None for what is no number."""
     if isinstance(number, Fixed):
         return Fraction(code) / Fraction(2) ** number.frac_width
     value = float(number.decode(torch.tensor([code])))

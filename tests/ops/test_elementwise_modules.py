@@ -37,7 +37,6 @@ CASTS = [(FIXED, UNSIGNED), (UNSIGNED, WRAPPING), (FIXED, MXINT), (MXINT, E4M3),
 
 
 def element_call(name: str, *formats: dict[str, object], **attributes: object) -> Call:
-    """Return a call on streams, of operands and a result in the formats."""
     spec = TensorSpec(SHAPE, parallelism=(2, 2))
     *given, result = (spec.with_format(make_format(item)) for item in formats)
     operands = {f"data_in_{number}": item for number, item in enumerate(given)}

@@ -50,7 +50,6 @@ WIDE = ("mxint8", "block_minifloat", "block_fp", "mxfp8", "block_log")
 
 
 def rationals(number, codes):
-    """Return the exact values of codes, from their definition in real numbers."""
     return [Fraction(value) for value in number.decode(codes).flatten().tolist()]
 
 
@@ -132,7 +131,6 @@ def floor_log2(value):
 
 
 def block_values(number, values):
-    """Return what a block holds, by the rule of its format, in rational numbers."""
     element, scale = number.element, number.scale
     largest = max(map(abs, values))
     place = -(1 << 20)
@@ -272,7 +270,6 @@ SCALED = {
 
 
 def in_steps(number, codes, scale):
-    """Return values in steps of a scale; the quotient of scales has 18 bits."""
     ratio = Fraction(number.scale) / Fraction(scale)
     if ratio != 1:
         unit = Fraction(2) ** (floor_log2(ratio) - 17)

@@ -67,7 +67,6 @@ class Centred(nn.Module):
 
 
 def layers(**fields):
-    """Return number formats for everything that computes."""
     return {"by": "type", "default": {"config": fields}}
 
 
@@ -120,7 +119,6 @@ def quantized():
 
 
 def computed(mg):
-    """Return the computed depths."""
     graph = flow.to_hardware(mg)
     return {
         node.name: node.args[1]
@@ -147,7 +145,6 @@ def least(mg, name):
 
 
 def hangs(mg, depths, folder):
-    """Return whether the design does, whatever the check says of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flow, "verify_progress_analysis_pass", lambda mg, args: (mg, {}))
         project = mase_hw.emit_verilog(mg, output=folder, queues=depths)

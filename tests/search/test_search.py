@@ -314,7 +314,6 @@ run(Path(sys.argv[1]), {"trials": 100_000}, workers=2, progress=show)
 
 
 def _workers(folder):
-    """Return the processes that work in a temporary folder."""
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):

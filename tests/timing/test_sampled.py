@@ -34,8 +34,6 @@ EARLY = 4
 
 @pytest.fixture
 def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Return what lets every design be sampled, with so many beats of a tensor."""
-
     def lower(samples: int) -> None:
         for module in (times, prediction):
             monkeypatch.setattr(module, "MOST_BEATS", 0)
@@ -129,7 +127,6 @@ class Residual(nn.Module):
         self.short = nn.Conv2d(4, 8, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum."""
         return torch.relu(self.second(torch.relu(self.first(x))) + self.short(x))
 
 
