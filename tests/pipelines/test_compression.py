@@ -12,7 +12,7 @@ from torch import nn
 import mase_hw
 from mase_hw._config_file import read_formats
 from mase_hw.data import Split
-from mase_hw.errors import ConfigError, DataError, MaseError, OutputError
+from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.pipelines.compression import CompressionPipeline
 from mase_hw.pipelines.sweep import sweep
@@ -130,21 +130,6 @@ def test_a_changed_step_is_done_again(whole, tmp_path):
     assert (tmp_path / "steps" / "03_quantize.mase").stat().st_mtime_ns == before
     assert list(result.rows[:4]) == list(whole.rows[:4])
     assert (tmp_path / "model.mase").read_bytes() != (whole.folder / "model.mase").read_bytes()
-
-
-def test_files_of_others_in_the_folder_stay(tmp_path):
-    names = ("steps/01_notes.json", "steps/02_mine.mase", "steps/03_quantize.part", "notes.csv")
-    (tmp_path / "steps").mkdir()
-    for name in names:
-        (tmp_path / name).write_text("mine")
-    short = {"steps": CONFIG["steps"][:1]}
-    compress(tmp_path, short)
-    compress(tmp_path, {"steps": [{"pass": "prune", "sparsity": 0.25}]})
-    assert [(tmp_path / name).read_text() for name in names] == ["mine"] * len(names)
-    (tmp_path / "report.json").write_text("mine")
-    with pytest.raises(OutputError, match=r"report\.json exists and is left alone"):
-        compress(tmp_path, short)
-    assert (tmp_path / "report.json").read_text() == "mine"
 
 
 def test_a_schedule_prunes_in_stages():

@@ -20,7 +20,7 @@ from torch import nn
 import mase_hw
 from mase_hw._config_file import write_config
 from mase_hw.emit.flow import canonicalize
-from mase_hw.errors import ConfigError, DataError, OutputError, SearchError
+from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import trace
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.search import Samples, search
@@ -51,21 +51,6 @@ def run(folder, config=None, **options):
     mg, samples = problem()
     given = {"trials": 8, "sampler": "random", "space": space()} | (config or {})
     return search(mg, given, output=folder, samples=samples, **options)
-
-
-def test_files_of_others_in_the_folder_stay(tmp_path):
-    (tmp_path / "study.lock").write_text("mine")
-    result = run(tmp_path)
-    run(tmp_path)
-    for name in ("trials.csv", "best.toml"):
-        content = (tmp_path / name).read_bytes()
-        (tmp_path / name).write_text("mine")
-        with pytest.raises(OutputError, match=rf"{name} exists and is left alone"):
-            run(tmp_path)
-        assert (tmp_path / name).read_text() == "mine"
-        (tmp_path / name).write_bytes(content)
-    assert (tmp_path / "study.lock").read_text() == "mine"
-    assert run(tmp_path).best == result.best
 
 
 def stored(folder):
