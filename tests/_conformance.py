@@ -72,12 +72,7 @@ class SideBySide(nn.Module):
 
 @dataclass(frozen=True)
 class Example:
-    """One example of an operator.
-
-    Attributes:
-        operator: its name.
-        number: its place among the operator's examples.
-    """
+    """One example of an operator."""
 
     operator: str
     number: int
@@ -98,12 +93,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Part:
-    """An example in number formats.
-
-    Attributes:
-        example: what it is.
-        entry: the configuration of its nodes.
-    """
+    """An example in number formats."""
 
     example: Example
     entry: Entry
@@ -171,13 +161,7 @@ def claims(name: str | None = None) -> list[Example]:
 
 
 def part_of(example: Example, name: str, turn: int) -> Part | list[str]:
-    """Return an example in a format that its operator claims, or every reason against it.
-
-    Args:
-        example: what is configured.
-        name: the format.
-        turn: which arrangement is tried first.
-    """
+    """Return an example in a format that its operator claims, or every reason against it."""
     reasons = []
     for entry in _entries(formats()[name], turn):
         part = Part(example, entry)
@@ -339,12 +323,7 @@ def rounded(graph: MaseGraph, config: Mapping[str, Any]) -> MaseGraph:
 
 
 def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
-    """Return parts as one quantised graph.
-
-    Args:
-        parts: what lies side by side.
-        name: the format of inputs that no part configures, such as those of elements that move.
-    """
+    """Return parts as one quantised graph."""
     graph = side_by_side(tuple(part.example for part in parts))
     default = next(_entries(formats()[name], 0))
     config: dict[str, Any] = {"by": "name", "default": {"config": default}}
@@ -361,10 +340,6 @@ def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, ran
 
     Queues lie where the design's own interval asks for them, so that a part may have others alone:
     one that forks may take up to that interval.
-
-    Args:
-        mg: the design as it was emitted, on one chip.
-        parts: what lies side by side in it.
     """
     prediction = predict(mg)
     work = prediction.work_cycles

@@ -68,12 +68,7 @@ def notebook_path(name: str) -> Path:
 
 
 def notebook(name: str, settings: Mapping[str, object] | None = None) -> NotebookNode:
-    """Return the notebook of a tutorial, not executed.
-
-    Args:
-        name: of its script.
-        settings: values of arguments of its `main` in place of the defaults.
-    """
+    """Return the notebook of a tutorial, not executed."""
     module = import_module(f"mase_hw.tutorials.{name}")
     text = inspect.getdoc(module) or ""
     title, *rest = re.sub(r"\n+ *python -m .*", "", text).split("\n", 1)
@@ -135,11 +130,7 @@ def sections(source: str) -> Iterator[NotebookNode]:
 
 
 def execute(made: NotebookNode, folder: Path) -> NotebookNode:
-    """Execute a notebook in a folder.
-
-    Raises:
-        CellExecutionError: with the cell and its traceback.
-    """
+    """Execute a notebook in a folder."""
     client = NotebookClient(made, timeout=3600, resources={"metadata": {"path": str(folder)}})
     return client.execute()
 

@@ -35,11 +35,7 @@ LEFT_OUT = ("out", "_stacklevel", "inplace", "return_indices", "training", "gene
 
 
 class Drawn(nn.Module):
-    """A function of what a layer makes of the input, with constants beside it.
-
-    Attributes:
-        text: what it calls.
-    """
+    """A function of what a layer makes of the input, with constants beside it."""
 
     def __init__(self, shape: tuple[int, ...], call: Callable[[Tensor], Any], text: str) -> None:
         super().__init__()

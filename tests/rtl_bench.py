@@ -188,13 +188,7 @@ class Output:
 
 
 def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:
-    """Return the case of a cell.
-
-    Args:
-        name: of the case.
-        cell: the cell.
-        inputs: beats of every connected input, whole inferences.
-    """
+    """Return the case of a cell."""
     output, result = next(iter(cell.outputs.items()))
     first = next(iter(inputs))
     inferences = len(inputs[first]) // cell.inputs[first].beats

@@ -176,13 +176,7 @@ def configuration(width: int) -> dict[str, object]:
 
 
 def oracle(mg: MaseGraph, x: Tensor, width: int) -> list[Tensor]:
-    """Return the outputs of a graph that rounds every operand to a format of its own.
-
-    Args:
-        mg: a captured graph.
-        x: its input.
-        width: bits of every format.
-    """
+    """Return the outputs of a graph that rounds every operand to a format of its own."""
     canonical = canonicalize(mg, configuration(width))
     exact = _Edges(canonical, width, None)
     with torch.no_grad():

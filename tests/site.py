@@ -28,14 +28,7 @@ def main() -> None:
 
 
 def build(output: Path) -> str:
-    """Build the site, and return what MkDocs printed.
-
-    Args:
-        output: folder of the HTML; what is in it is replaced.
-
-    Raises:
-        CalledProcessError: when a link leads nowhere, or a reference cannot be made.
-    """
+    """Build the site, and return what MkDocs printed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         link_package(folder / "package")

@@ -107,7 +107,8 @@ def ecp5(project: Path) -> SynthesisReport:
     return synthesize(project, "ecp5")
 
 
-@pytest.mark.parametrize("target", ["xcup", "ecp5"])
+@pytest.mark.first(1)
+@pytest.mark.parametrize("target", ["ecp5", "xcup"])
 def test_the_total_is_the_nodes_and_the_glue(target: str, request: pytest.FixtureRequest) -> None:
     report: SynthesisReport = request.getfixturevalue(target)
     assert report.nodes["fc1"].dsp == 2
@@ -140,21 +141,21 @@ def test_without_dsp_tables_multiply(project: Path, ecp5: SynthesisReport) -> No
     assert "ABC9_EXE" in passes
 
 
-def test_json_holds_totals_and_nodes(xcup: SynthesisReport) -> None:
-    entry = json.loads(json.dumps(xcup.to_dict()))
+def test_json_holds_totals_and_nodes(ecp5: SynthesisReport) -> None:
+    entry = json.loads(json.dumps(ecp5.to_dict()))
     kinds = {"lut", "ff", "carry", "dsp", "bram"}
     assert kinds <= entry.keys()
     assert set(entry["nodes"]) == {"fc1", "replay"}
     assert all(set(node) == kinds for node in entry["nodes"].values())
-    assert entry["bram"] == 0.5
+    assert entry["bram"] == 1
 
 
-def test_table_has_a_row_per_node_and_a_total(xcup: SynthesisReport) -> None:
+def test_table_has_a_row_per_node_and_a_total(ecp5: SynthesisReport) -> None:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(xcup.table())
+        console.print(ecp5.table())
     text = capture.get()
-    for word in ("fc1", "replay", "(glue)", "total", str(xcup.total.lut)):
+    for word in ("fc1", "replay", "(glue)", "total", str(ecp5.total.lut)):
         assert word in text
 
 

@@ -27,13 +27,7 @@ def joined(codes: Sequence[int], width: int) -> int:
 
 @dataclass(frozen=True)
 class RowClaim(Claim):
-    """A claim of which each result is a row in one word.
-
-    Attributes:
-        elements: elements of a row.
-        width: bits of a result.
-        lanes: results of a beat.
-    """
+    """A claim of which each result is a row in one word."""
 
     elements: int
     width: int

@@ -21,7 +21,6 @@ from tests.cells.rational import (
     bits_of,
     check,
     fixed_pattern,
-    float_pattern,
     pattern,
     values_of,
 )
@@ -198,16 +197,6 @@ def test_the_integer_reference_is_rational_arithmetic(rounding, overflow, signed
         found = bits_of(number, number.from_fixed(codes, 2 + shift))
         values = [Fraction(code) / Fraction(2) ** (2 + shift) for code in codes.tolist()]
         assert found == [fixed_pattern(number, value) for value in values]
-
-
-@pytest.mark.parametrize("entry", FLOATS, ids=lambda entry: entry["name"])
-def test_exact_integers_become_the_nearest_float(entry):
-    number = make_format(entry)
-    codes = torch.arange(-300, 301)
-    for fraction in (0, 3, 6):
-        found = bits_of(number, number.from_fixed(codes, fraction))
-        values = [Fraction(code, 2**fraction) for code in codes.tolist()]
-        assert found == [float_pattern(number, value) for value in values]
 
 
 def test_a_wrong_rounding_would_be_seen():

@@ -19,12 +19,7 @@ BITS = 6
 
 
 class Network:
-    """A layer on codes, something of QONNX, and another layer.
-
-    Args:
-        seed: of the weights.
-        steps: scales of the entry, of the weights and of the result.
-    """
+    """A layer on codes, something of QONNX, and another layer."""
 
     def __init__(self, seed=0, steps=(0.0625, 0.125, 0.25)):
         random = np.random.default_rng(seed)

@@ -122,7 +122,6 @@ def simulate(project, samples, *values):
             assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("names", "parallelism"),
     [

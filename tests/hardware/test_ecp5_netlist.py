@@ -93,13 +93,7 @@ BLOCKS = {"MULT18X18D": multiplier, "DP16KD": memory}
 
 
 def simulated(project: Path, folder: Path, netlist: Json) -> bool:
-    """Return whether a netlist in place of a project's RTL is bit-exact under stalls.
-
-    Args:
-        project: an emitted project.
-        folder: becomes the project with the netlist.
-        netlist: in the JSON of Yosys; its blocks are changed.
-    """
+    """Return whether a netlist in place of a project's RTL is bit-exact under stalls."""
     shutil.copytree(project, folder)
     for module in netlist["modules"].values():
         for cell in module["cells"].values():

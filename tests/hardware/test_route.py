@@ -1,8 +1,6 @@
 """Place and route: the report of nextpnr, its errors, and one small design for real."""
 
 import json
-import signal
-import subprocess
 from collections import Counter
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -408,24 +406,6 @@ def test_the_router_is_told_to_route_anew_what_is_late(
     plain, anew = (route(project, device=SMALL, clock_mhz=50, rip_up=on) for on in (False, True))
     assert ["--tmg-ripup" in options for options in given] == [False, True]
     assert plain.is_met and anew.is_met
-
-
-def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started = []
-
-    class Recorded(subprocess.Popen[str]):
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(*args, **kwargs)
-            started.append(self)
-
-    def stop(stage: str) -> None:
-        if stage.startswith("packing"):
-            raise KeyboardInterrupt(stage)
-
-    monkeypatch.setattr(subprocess, "Popen", Recorded)
-    with pytest.raises(KeyboardInterrupt, match="packing"):
-        route(project, device=SMALL, progress=stop)
-    assert [process.returncode for process in started] == [0, -signal.SIGKILL]
 
 
 @pytest.mark.full

@@ -229,28 +229,6 @@ def test_depths_around_the_least(quantized, tmp_path_factory, data, model):
     assert hangs(mg, depths, tmp_path_factory.mktemp("net") / "net") == refused(mg, depths)
 
 
-class Repeated(nn.Module):
-    def forward(self, x):
-        x = torch.relu(x)
-        return x.repeat(1, 1, 2), x
-
-
-@pytest.mark.full
-def test_copies_of_lanes_are_wires(tmp_path):
-    """Beside a fork they hold no beat, and wait for none of their own results."""
-    table = {"default": "auto"}
-    project = mase_hw.emit_verilog(
-        Repeated(), torch.randn(4, 3, 4), output=tmp_path / "repeated", parallelism=table
-    )
-    assert "mase_copy_lanes" in {node.module for node in project.design.nodes}
-    free = mase_hw.simulate(project, samples=10)
-    assert free.bit_exact, free.first_mismatch
-    assert free.interval_cycles == free.predicted_interval_cycles
-    assert free.latency_cycles == free.predicted_latency_cycles
-    report = mase_hw.simulate(project, samples=10, stall=0.4)
-    assert report.bit_exact, report.first_mismatch or report.violations
-
-
 @pytest.mark.parametrize(
     "layer",
     [
