@@ -162,7 +162,7 @@ def check_above(path: Path) -> None:
     Raises:
         OutputError: when what lies above is a file, or may not be written.
     """
-    above = next(item for item in path.absolute().parents if os.path.lexists(item))
+    above = next((item for item in path.absolute().parents if os.path.lexists(item)), path)
     if not above.is_dir():
         raise OutputError(f"{path} cannot be made: {above} is a file; give another output")
     if not os.access(above, os.W_OK | os.X_OK):

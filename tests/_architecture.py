@@ -117,7 +117,6 @@ def _names_module(text: str, names: Collection[str]) -> bool:
 
 
 def _docstrings(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield every string that stands alone as a statement."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             yield node.value
@@ -140,7 +139,6 @@ def upward_imports(root: Path) -> list[str]:
 
 
 def imports_of_tests(root: Path) -> list[str]:
-    """Return every import of the tests, or of their bench, by the package."""
     return [
         f"{path.relative_to(root)}:{line}: {name}"
         for path, _ in _modules(root)
@@ -185,7 +183,6 @@ def _circles(edges: Mapping[str, set[str]]) -> list[str]:
 
 
 def private_imports(root: Path) -> list[str]:
-    """Return every import of what another package keeps to itself."""
     found = []
     for path, module in _modules(root):
         layer, where = module.split(".")[1], path.relative_to(root)
@@ -197,7 +194,6 @@ def private_imports(root: Path) -> list[str]:
 
 
 def _reached(edges: Mapping[str, set[str]], start: str) -> set[str]:
-    """Return what is imported from `start` on, itself where a circle leads back to it."""
     found: set[str] = set()
     todo = list(edges[start])
     while todo:
@@ -354,7 +350,6 @@ def door_sites(root: Path) -> set[str]:
 
 
 def writes_beside_doors(root: Path) -> list[str]:
-    """Return where a file is written that no door or temporary folder yielded."""
     return [
         f"{path}:{call.lineno}: {name}"
         for path, name, call in _calls(root, TEMPORARY)
@@ -363,13 +358,11 @@ def writes_beside_doors(root: Path) -> list[str]:
 
 
 def _source(path: str) -> str:
-    """Return where a module lies in the checkout."""
     folder = path.removeprefix("mase_hw/").partition("/")[0]
     return path.removeprefix("mase_hw/") if folder in MAPPED else path
 
 
 def _calls(root: Path, inside: Collection[str] = ()) -> Iterator[tuple[str, str, ast.Call]]:
-    """Yield each call, its module and function; none in a `with` of what is named."""
     for folder in ("mase_hw", "sim", "kernels"):
         for path in sorted((root / folder).rglob("*.py")):
             where = str(path.relative_to(root))

@@ -72,18 +72,12 @@ class SideBySide(nn.Module):
 
 @dataclass(frozen=True)
 class Example:
-    """One example of an operator.
-
-    Attributes:
-        operator: its name.
-        number: its place among the operator's examples.
-    """
+    """One example of an operator."""
 
     operator: str
     number: int
 
     def __str__(self) -> str:
-        """Return a short name."""
         return f"{self.operator} {self.number}"
 
     @property
@@ -99,12 +93,7 @@ class Example:
 
 @dataclass(frozen=True)
 class Part:
-    """An example in number formats.
-
-    Attributes:
-        example: what it is.
-        entry: the configuration of its nodes.
-    """
+    """An example in number formats."""
 
     example: Example
     entry: Entry
@@ -115,7 +104,6 @@ class Part:
         return quantize(graph_of(self.example), {"default": {"config": self.entry}})
 
     def uses(self, name: str) -> bool:
-        """Return whether its operator has an operand or a result in a format."""
         return any(
             spec.format is not None and spec.format.name == name
             for node in _nodes(self.quantized, self.example.operator)
@@ -136,19 +124,16 @@ def _examples(operator: str) -> list[tuple[nn.Module, tuple[Tensor, ...]]]:
 
 @cache
 def traced(example: Example) -> MaseGraph:
-    """Return the graph of an example alone, as it was captured."""
     return trace(example.module.eval(), example.inputs, name="example")
 
 
 @cache
 def graph_of(example: Example) -> MaseGraph:
-    """Return the canonical graph of an example alone."""
     return canonicalize(traced(example))
 
 
 @cache
 def is_wire(example: Example) -> bool:
-    """Return whether all that an example has of its operator is removed as an identity."""
     mg, _ = init_metadata_analysis_pass(traced(example), {})
     mg, _ = add_common_metadata_analysis_pass(mg, {})
     calls = [mg.call(node) for node in _nodes(mg, example.operator)]
@@ -158,7 +143,6 @@ def is_wire(example: Example) -> bool:
 
 
 def number_formats() -> list[str]:
-    """Return the names of the formats that have hardware."""
     return sorted(name for name, cls in formats().items() if family_of(cls) is not None)
 
 
@@ -177,13 +161,7 @@ def claims(name: str | None = None) -> list[Example]:
 
 
 def part_of(example: Example, name: str, turn: int) -> Part | list[str]:
-    """Return an example in a format that its operator claims, or every reason against it.
-
-    Args:
-        example: what is configured.
-        name: the format.
-        turn: which arrangement is tried first.
-    """
+    """Return an example in a format that its operator claims, or every reason against it."""
     reasons = []
     for entry in _entries(formats()[name], turn):
         part = Part(example, entry)
@@ -212,7 +190,6 @@ def _nodes(mg: MaseGraph, operator: str) -> list[Node]:
 
 
 def _entries(cls: type[Format], turn: int) -> Iterator[Entry]:
-    """Yield configurations that use a format, from the one that says most."""
     if cls.name == DEFAULT_FORMAT:
         yield FIXED
         return
@@ -329,7 +306,6 @@ def _draw(operator: str, name: str) -> str:
 
 @cache
 def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
-    """Return one canonical graph of examples."""
     model = SideBySide(
         [example.module for example in examples], [len(example.inputs) for example in examples]
     )
@@ -338,7 +314,6 @@ def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
 
 
 def part_number(node: Node) -> int:
-    """Return to which part a node of a graph of parts belongs."""
     return int(metadata(node).module_path.split(".")[1])
 
 
@@ -348,12 +323,7 @@ def rounded(graph: MaseGraph, config: Mapping[str, Any]) -> MaseGraph:
 
 
 def design(parts: Sequence[Part], name: str = DEFAULT_FORMAT) -> MaseGraph:
-    """Return parts as one quantised graph.
-
-    Args:
-        parts: what lies side by side.
-        name: the format of inputs that no part configures, such as those of elements that move.
-    """
+    """Return parts as one quantised graph."""
     graph = side_by_side(tuple(part.example for part in parts))
     default = next(_entries(formats()[name], 0))
     config: dict[str, Any] = {"by": "name", "default": {"config": default}}
@@ -370,10 +340,6 @@ def cycles_of_parts(mg: MaseGraph, parts: Sequence[Part]) -> list[tuple[int, ran
 
     Queues lie where the design's own interval asks for them, so that a part may have others alone:
     one that forks may take up to that interval.
-
-    Args:
-        mg: the design as it was emitted, on one chip.
-        parts: what lies side by side in it.
     """
     prediction = predict(mg)
     work = prediction.work_cycles

@@ -32,7 +32,6 @@ class Documented:
 
 
 def definitions(root: Path) -> list[Documented]:
-    """Return all definitions of the package."""
     files = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
     return [
         Documented(path.relative_to(root), node, owner)

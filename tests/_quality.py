@@ -20,7 +20,6 @@ Outcome = tuple[int, str]
 
 
 def rtl_files() -> list[Path]:
-    """Return the files of the SystemVerilog library."""
     return sorted((ROOT / "rtl").rglob("*.sv"))
 
 

@@ -54,19 +54,16 @@ def pages() -> list[Path]:
 
 
 def links(page: Path) -> list[str]:
-    """Return where the links and figures of a page lead, outside of its blocks of code."""
     return LINK.findall(FENCE.sub("", page.read_text()))
 
 
 def blocks(page: str | Path) -> list[Block]:
-    """Return the blocks of a page, or of the page in a folder, in order."""
     path = ROOT / page
     text = (path / "README.md" if path.is_dir() else path).read_text()
     return [Block(*item) for item in FENCE.findall(text)]
 
 
 def block(page: str, language: str, word: str) -> str:
-    """Return the text of the only block of a language that holds `word`."""
     (found,) = [
         item.text for item in blocks(page) if item.language == language and word in item.text
     ]

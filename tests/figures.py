@@ -148,7 +148,6 @@ def samples(text: str, names: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def verdict(report: SimulationReport) -> str:
-    """Return the comparison with the integer reference in one line."""
     assert report.bit_exact
     return (
         f"bit-exact: {report.elements:,} elements compared with the integer reference, "

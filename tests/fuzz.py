@@ -196,16 +196,7 @@ def a_command(ground: Ground, chance: random.Random) -> object:
 
 
 # They train, search or measure for minutes; the rest of them is reached by their functions.
-FULL = {
-    "compress",
-    "sweep",
-    "search",
-    "experiment",
-    "profile",
-    "doctor",
-    "prove",
-    "explore",
-}
+FULL = {"compress", "sweep", "search", "experiment", "profile", "doctor", "prove", "explore"}
 
 
 def ran(words: list[str]) -> object:
@@ -510,7 +501,6 @@ KINDS = {5: float, 6: float, 9: bytes}
 
 
 def below(message: Any) -> Iterator[Any]:
-    """Yield a message of protobuf, and all messages in it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:

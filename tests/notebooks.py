@@ -25,15 +25,7 @@ from tests._readme import ROOT
 
 FOLDER = ROOT / "mase_hw" / "tutorials"
 # The order of the lectures.
-NAMES = (
-    "graph",
-    "bert",
-    "pruning",
-    "search",
-    "mixed_precision",
-    "perceptron",
-    "software",
-)
+NAMES = ("graph", "bert", "pruning", "search", "mixed_precision", "perceptron", "software")
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
 PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")
@@ -76,12 +68,7 @@ def notebook_path(name: str) -> Path:
 
 
 def notebook(name: str, settings: Mapping[str, object] | None = None) -> NotebookNode:
-    """Return the notebook of a tutorial, not executed.
-
-    Args:
-        name: of its script.
-        settings: values of arguments of its `main` in place of the defaults.
-    """
+    """Return the notebook of a tutorial, not executed."""
     module = import_module(f"mase_hw.tutorials.{name}")
     text = inspect.getdoc(module) or ""
     title, *rest = re.sub(r"\n+ *python -m .*", "", text).split("\n", 1)
@@ -118,7 +105,6 @@ def definitions(module: ModuleType) -> Iterator[str]:
 
 
 def arguments(module: ModuleType, settings: Mapping[str, object]) -> str:
-    """Return a cell that sets the arguments of `main`."""
     name = module.__name__.rpartition(".")[2].replace("_", "-")
     lines = [f'folder = Path("build/tutorial-{name}")']
     for parameter in inspect.signature(module.main).parameters.values():
@@ -144,11 +130,7 @@ def sections(source: str) -> Iterator[NotebookNode]:
 
 
 def execute(made: NotebookNode, folder: Path) -> NotebookNode:
-    """Execute a notebook in a folder.
-
-    Raises:
-        CellExecutionError: with the cell and its traceback.
-    """
+    """Execute a notebook in a folder."""
     client = NotebookClient(made, timeout=3600, resources={"metadata": {"path": str(folder)}})
     return client.execute()
 

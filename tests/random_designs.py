@@ -138,7 +138,6 @@ class Step:
     taken: tuple[int, int]
 
     def module(self) -> nn.Module:
-        """Return the step with new constants."""
         return KINDS[self.kind](self.shape, self.number).eval()
 
 
@@ -152,7 +151,6 @@ class Graph(nn.Module):
         self.returned = returned
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        """Return tensors of any shape, the batch first."""
         values = list(inputs)
         for step, (first, second) in zip(self.steps, self.taken, strict=True):
             values.append(step(values[first], values[second]))
@@ -167,7 +165,6 @@ class Layers(nn.Module):
         self.graphs = nn.ModuleList(graphs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the last one's result."""
         for item in self.graphs:
             (x,) = item(x)
         return x
@@ -252,7 +249,6 @@ def layers(seed: int) -> tuple[Layers, tuple[Tensor, ...]] | None:
 
 
 def configured(model: Graph, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
-    """Return the graph with random formats by node, where those have hardware."""
     chance = random.Random(seed)
     nodes = canonicalize(trace(model, inputs), {"default": {"config": FIXED}}).nodes
     names = [node.name for node in nodes if node.op == "call_function"]
@@ -285,7 +281,6 @@ class Fate:
 
 
 def equally_configured(model: Layers, inputs: tuple[Tensor, ...], seed: int) -> MaseGraph:
-    """Return the graph with one random format that has hardware in all layers."""
     kind = random.Random(seed).choice(list(FORMATS))
     for config in (FORMATS[kind], FIXED):
         try:
@@ -299,7 +294,6 @@ def equally_configured(model: Layers, inputs: tuple[Tensor, ...], seed: int) -> 
 
 
 def options_of(seed: int) -> dict[str, object]:
-    """Return how the design of a seed is emitted."""
     options: dict[str, object] = {"parallelism": PARALLELISMS[seed % len(PARALLELISMS)]}
     if options["parallelism"] == "auto":
         options["multipliers"] = random.Random(seed).choice(MULTIPLIERS)
@@ -309,7 +303,6 @@ def options_of(seed: int) -> dict[str, object]:
 
 
 def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
-    """Return what becomes of a random design; None where none is drawn."""
     drawn = layers(seed) if seed % 4 == REUSE else graph(seed)
     if drawn is None:
         return None
@@ -349,7 +342,6 @@ def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
 
 
 def fates(seeds: Iterable[int], samples: int = SAMPLES) -> Iterator[Fate]:
-    """Yield what becomes of each seed for which something is drawn."""
     yield from (found for seed in seeds if (found := fate(seed, samples)) is not None)
 
 

@@ -35,11 +35,7 @@ LEFT_OUT = ("out", "_stacklevel", "inplace", "return_indices", "training", "gene
 
 
 class Drawn(nn.Module):
-    """A function of what a layer makes of the input, with constants beside it.
-
-    Attributes:
-        text: what it calls.
-    """
+    """A function of what a layer makes of the input, with constants beside it."""
 
     def __init__(self, shape: tuple[int, ...], call: Callable[[Tensor], Any], text: str) -> None:
         super().__init__()
@@ -57,7 +53,6 @@ class Drawn(nn.Module):
 
 @cache
 def functions() -> dict[str, tuple[Callable[..., Any], inspect.Signature]]:
-    """Return every function that can be overridden, by name, with its signature."""
     known = get_testing_overrides()
     found = {}
     for space, title in ((torch, "torch"), (functional, "functional")):
@@ -71,7 +66,6 @@ def functions() -> dict[str, tuple[Callable[..., Any], inspect.Signature]]:
 
 
 def draw(chance: random.Random) -> tuple[Drawn, Tensor]:
-    """Return a module that runs on the tensor beside it."""
     names = list(functions())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

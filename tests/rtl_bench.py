@@ -151,7 +151,6 @@ class Case:
     sources: Mapping[str, str] = field(default_factory=dict)
 
     def connections(self, port: str, net: str) -> list[str]:
-        """Return the connections of a port with a net of its whole payload."""
         found = [f".{port}_valid({net}_valid)", f".{port}_ready({net}_ready)"]
         if port not in self.ports or self.ports[port].packed:
             return [f".{port}({net})", *found]
@@ -189,13 +188,7 @@ class Output:
 
 
 def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Case:
-    """Return the case of a cell.
-
-    Args:
-        name: of the case.
-        cell: the cell.
-        inputs: beats of every connected input, whole inferences.
-    """
+    """Return the case of a cell."""
     output, result = next(iter(cell.outputs.items()))
     first = next(iter(inputs))
     inferences = len(inputs[first]) // cell.inputs[first].beats
@@ -217,7 +210,6 @@ def cell_case(name: str, cell: Cell, inputs: Mapping[str, Sequence[int]]) -> Cas
 
 
 def expression(value: Value) -> int | str:
-    """Return a parameter of a cell as SystemVerilog."""
     if isinstance(value, Encoding):
         return value.expression
     return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(int(value))
@@ -233,7 +225,6 @@ def call(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -
 
 
 def verilator_command(*arguments: str) -> list[str]:
-    """Return a Verilator call that finds the library."""
     folders = [item for item in sorted(rtl_folder().iterdir()) if item.is_dir()]
     library = [word for item in folders for word in ("-y", str(item))]
     package = str(rtl_folder() / "mase_pkg.sv")

@@ -86,12 +86,10 @@ class Network(nn.Module):
         return [values[place][result] for place, result in self.outputs]
 
     def in_order(self, order: list[int]) -> Network:
-        """Return the same function, computed in another order."""
         return Network(self.steps, self.outputs, order).eval()
 
 
 def random_network(seed: int, length: int = 9) -> tuple[Network, Tensor]:
-    """Return a model and a batch for it."""
     choose = random.Random(seed)
     torch.manual_seed(seed)
     steps: list[Step] = []
@@ -158,7 +156,6 @@ def _train_like(network: nn.Module, choose: random.Random) -> None:
 
 
 def orders(network: Network, count: int, seed: int = 0) -> list[list[int]]:
-    """Return orders in which every step stands behind what it reads."""
     choose = random.Random(seed)
     found = []
     for _ in range(count):
@@ -174,19 +171,12 @@ def orders(network: Network, count: int, seed: int = 0) -> list[list[int]]:
 
 
 def configuration(width: int) -> dict[str, object]:
-    """Return fixed point of a width everywhere."""
     fields = dict.fromkeys(("data_in_width", "weight_width", "bias_width"), width)
     return {"by": "type", "default": {"config": {"name": "fixed", **fields}}}
 
 
 def oracle(mg: MaseGraph, x: Tensor, width: int) -> list[Tensor]:
-    """Return the outputs of a graph that rounds every operand to a format of its own.
-
-    Args:
-        mg: a captured graph.
-        x: its input.
-        width: bits of every format.
-    """
+    """Return the outputs of a graph that rounds every operand to a format of its own."""
     canonical = canonicalize(mg, configuration(width))
     exact = _Edges(canonical, width, None)
     with torch.no_grad():
@@ -241,7 +231,6 @@ class _Edges(Interpreter):
 
 
 def decibels(exact: Tensor, found: Tensor) -> float:
-    """Return signal over error."""
     exact, found = exact.detach().double(), found.detach().double().reshape(exact.shape)
     noise, signal = float((exact - found).square().sum()), float(exact.square().sum())
     if noise == 0:

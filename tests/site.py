@@ -28,14 +28,7 @@ def main() -> None:
 
 
 def build(output: Path) -> str:
-    """Build the site, and return what MkDocs printed.
-
-    Args:
-        output: folder of the HTML; what is in it is replaced.
-
-    Raises:
-        CalledProcessError: when a link leads nowhere, or a reference cannot be made.
-    """
+    """Build the site, and return what MkDocs printed."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         link_package(folder / "package")
@@ -100,7 +93,6 @@ def write_pages(folder: Path) -> None:
 
 
 def reference_modules() -> list[str]:
-    """Return the packages that say what they show, by name."""
     files = [ROOT / "mase_hw" / "__init__.py", *(ROOT / "mase_hw").glob("*/__init__.py")]
     shown = [path.parent for path in files if "__all__" in path.read_text()]
     return sorted(".".join(path.relative_to(ROOT).parts) for path in shown)

@@ -115,7 +115,6 @@ CONFIGS = {
 
 
 def in_fixed_point(names: Iterable[str]) -> list[Example]:
-    """Return the examples of operators, but of those that are for other formats."""
     chosen = set(names)
     return [
         example

@@ -115,6 +115,18 @@ def chosen_beside_blocks(x):
     return torch.where(y > 0.1, y * -2 + y, y)
 
 
+def diamonds(x, a, b, c):
+    y = a(x)
+    z = torch.relu(b(y) + y)
+    return c(z) * z + x
+
+
+def two_outputs(x, y, a):
+    """The first one also goes on inside."""
+    h = a(x)
+    return h, torch.relu(h) + y
+
+
 def renamed(x):
     """An input that goes both ways into a product, behind nothing but wires."""
     rows = x.reshape(x.shape[0], -1, 1)
@@ -123,6 +135,9 @@ def renamed(x):
 
 CASES = {
     "renamed": (Function(renamed), [(2, 5, 3)]),
+    "diamonds": (Function(diamonds, *(nn.Linear(8, 8) for _ in range(3))), [(4, 8)]),
+    "two outputs": (Function(two_outputs, nn.Linear(6, 10)), [(4, 6), (4, 10)]),
+    "a layer twice": (Function(lambda x, a: a(torch.relu(a(x))), nn.Linear(8, 8)), [(4, 8)]),
     "met elsewhere": (Function(met_elsewhere), [(2, 5), (2, 5)]),
     "met above": (Function(met_above), [(2, 2, 4, 5), (2, 2, 4, 5)]),
     "attended": (Function(attended), [(2, 3, 6), (2, 3, 6)]),
@@ -134,20 +149,14 @@ CASES = {
     "met later": (Function(met_later, nn.Linear(5, 7), nn.Linear(5, 7)), [(3, 3, 5)]),
     "in part": (Function(in_part), [(2, 3, 5), (2, 3, 5)]),
     "gate": (Function(gate, nn.Conv2d(6, 3, 1), nn.Conv2d(3, 6, 1)), [(3, 6, 4, 3)]),
-    "dense": (
-        Function(dense, nn.Conv2d(3, 2, 3, padding=1), nn.Conv2d(5, 6, 1)),
-        [(3, 3, 4, 4)],
-    ),
+    "dense": (Function(dense, nn.Conv2d(3, 2, 3, padding=1), nn.Conv2d(5, 6, 1)), [(3, 3, 4, 4)]),
     "rotated": (Function(rotated), [(3, 2, 10)]),
     "class token": (ClassToken(), [(3, 4, 6)]),
     "coordinates": (Coordinates(), [(3, 6, 3, 4)]),
     "centred": (Function(lambda x: x - x.mean(-1, keepdim=True)), [(3, 5, 7)]),
     "outer": (Function(lambda x, y: x * y), [(3, 5, 1), (3, 1, 6)]),
     "one of each row": (Function(lambda x, y: x + y), [(4, 7), (4, 1)]),
-    "rows": (
-        Function(lambda x, a: torch.cat([a(x), x], 1) + 1, nn.Linear(8, 8)),
-        [(3, 4, 8)],
-    ),
+    "rows": (Function(lambda x, a: torch.cat([a(x), x], 1) + 1, nn.Linear(8, 8)), [(3, 4, 8)]),
     "twice": (Function(lambda x: torch.cat([x, x], 1) * 0.5), [(3, 6)]),
     "unbound": (Function(lambda x: torch.stack(x.unbind(1)[::-1], 2)), [(3, 3, 5)]),
     "repeated": (Function(lambda x: x.repeat(1, 2, 3) + 1), [(3, 2, 5)]),
@@ -182,7 +191,6 @@ IN_FORMATS = {
 }
 # Inferences end a cycle earlier and later in turn.
 IN_TURN = {("met above", 4)}
-DEFAULT = {("attended", 3), ("met above", 4), ("gate", 4), ("dense", 4), ("crossed", 4)}
 SINGLE = (
     "renamed",
     "met elsewhere",
@@ -194,16 +202,6 @@ SINGLE = (
     "rotated",
     "class token",
 )
-
-
-def _parameters():
-    for name, parallelism in [
-        *((name, 4) for name in CASES),
-        *((name, 1) for name in SINGLE),
-        ("attended", 3),
-    ]:
-        marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.full]
-        yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
 def check(project, in_turn=False):
@@ -238,8 +236,11 @@ def emit(name, folder, **options):
     return mase_hw.emit_verilog(model.eval(), inputs, output=folder / "project", **options)
 
 
-@pytest.mark.first(2)
-@pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
+@pytest.mark.first("attended-3", "diamonds-4")
+@pytest.mark.parametrize(
+    ("name", "parallelism"),
+    [*((name, 4) for name in CASES), *((name, 1) for name in SINGLE), ("attended", 3)],
+)
 def test_joins(name, parallelism, tmp_path):
     project = emit(name, tmp_path, parallelism=parallelism)
     check(project, in_turn=(name, parallelism) in IN_TURN)

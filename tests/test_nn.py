@@ -180,6 +180,7 @@ LEARNERS = [(name, {}) for name in sorted(formats())] + [
 ]
 
 
+@pytest.mark.first("fixed-{}", "log-{}", "mxint-{}", "ternary-{}")
 @pytest.mark.parametrize(("family", "config"), LEARNERS, ids=str)
 def test_every_format_learns(family, config):
     before, after = learn(family, config, steps=160 if "stochastic" in str(config) else 40)

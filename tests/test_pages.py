@@ -36,7 +36,6 @@ def text_of(folder: str) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors of a page's headings, as they are made on the web."""
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)
     slugs = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
     assert len(set(slugs)) == len(slugs), f"{page} has a heading twice"
@@ -44,7 +43,6 @@ def anchors(page: Path) -> set[str]:
 
 
 def broken(page: Path, link: str) -> str | None:
-    """Return what is wrong with a link."""
     if link.startswith("https://"):
         return None
     path, _, anchor = link.partition("#")

@@ -45,11 +45,7 @@ def test_states_whose_batch_is_behind_their_layers_are_told_how_to_be_taken(batc
     assert "take it with the batch first and transpose(0, 1) it" in first
 
 
-SCALARS = {
-    "prelu": nn.PReLU(),
-    "relu": nn.ReLU(),
-    "scaled": Apply(lambda x: x * 0.5 + x),
-}
+SCALARS = {"prelu": nn.PReLU(), "relu": nn.ReLU(), "scaled": Apply(lambda x: x * 0.5 + x)}
 
 
 @pytest.mark.parametrize("name", SCALARS)

@@ -75,17 +75,6 @@ def test_parts_of_a_result_keep_their_own_precision(cut, swapped):
         assert decibels(want, got) >= 60
 
 
-def test_parts_of_an_input_keep_their_own_precision():
-    class Model(nn.Module):
-        def forward(self, x):
-            return x[:, :2].tanh(), x[:, 2:].tanh()
-
-    x = torch.randn(64, 4, generator=torch.Generator().manual_seed(0))
-    x[:, :2] *= 0.01
-    for want, got in zip(Model()(x), _quantized(Model(), x, configuration(16)), strict=True):
-        assert decibels(want, got) >= 60
-
-
 @pytest.mark.parametrize("low_first", [False, True])
 def test_a_few_bits_of_one_consumer_cost_another_nothing(low_first):
     class Model(nn.Module):
@@ -106,35 +95,6 @@ def test_a_few_bits_of_one_consumer_cost_another_nothing(low_first):
     few = {"name": "fixed", "data_in_width": 4, "weight_width": 4, "bias_width": 8}
     config = {**configuration(16), "by": ["name", "type"], "low": {"config": few}}
     assert decibels(model(x)[1], _quantized(model, x, config)[1]) >= 60
-
-
-@pytest.mark.parametrize("kind", ["lstm", "gru", "attention"])
-def test_gates_and_heads_of_one_projection_keep_their_precision(kind):
-    torch.manual_seed(0)
-    layers = {
-        "lstm": lambda: nn.LSTM(4, 3, batch_first=True),
-        "gru": lambda: nn.GRU(4, 3, batch_first=True),
-        "attention": lambda: nn.MultiheadAttention(4, 2, batch_first=True),
-    }
-
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = layers[kind]()
-
-        def forward(self, x):
-            return self.layer(x, x, x)[0] if kind == "attention" else self.layer(x)[0]
-
-    model, x = Model().eval(), torch.randn(16, 5, 4)
-    with torch.no_grad():
-        if kind == "attention":
-            # Small queries and keys beside large values.
-            model.layer.in_proj_weight[:8] *= 0.03
-            model.layer.in_proj_weight[8:] *= 30
-        else:
-            model.layer.bias_ih_l0[:3] = 6
-            model.layer.bias_hh_l0[6:9] = -3
-    assert decibels(model(x), _quantized(model, x, configuration(16))[0]) >= 60
 
 
 def test_consumers_in_blocks_and_in_fixed_point_share_a_result():

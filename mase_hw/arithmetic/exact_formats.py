@@ -16,7 +16,7 @@ from torch import Tensor
 
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.requantize import scales
-from mase_hw.formats import Format
+from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import MAX_WIDTH_BITS, ScaledInteger
 
@@ -151,6 +151,11 @@ def holds(wider: Format, number: Format) -> bool:
     """True where every value of a format is one of a wider format."""
     if wider == number:
         return True
+    # Codes are listed in one dimension, along which blocks lie then.
+    wider, number = (
+        make_format({**item.to_dict(), "axis": -1}) if hasattr(item, "blocking") else item
+        for item in (wider, number)
+    )
     if has_steps(number) and has_steps(wider):
         ratios = [step / scales(wider)[0] for step in scales(number)]
         if len(scales(wider)) > 1 or any(ratio.denominator > 1 for ratio in ratios):

@@ -39,7 +39,7 @@ COMPARED: dict[type[ast.cmpop], str] = {
 # Files that are tried of those that name a module, the ones that are read fastest first.
 MOST_FILES = 8
 # Tests of whole networks, of tools and of the text itself.
-NO_TESTS = ("test_quality", "test_readme", "test_branches", "test_packaging", "test_fuzz")
+NO_TESTS = ("test_quality", "test_readme", "test_packaging", "test_fuzz")
 
 
 @dataclass(frozen=True)

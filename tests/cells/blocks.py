@@ -64,7 +64,6 @@ class Blocks:
         return max(stored % 2**encoding.exponent_width - 1, 0)
 
     def every(self) -> list[Block]:
-        """Return all blocks."""
         found = []
         chosen = itertools.product(self.elements.items(), repeat=self.encoding.block_size)
         for scale, elements in itertools.product(range(self.codes), list(chosen)):
@@ -75,7 +74,6 @@ class Blocks:
         return found
 
     def nearest(self, values: Sequence[Fraction]) -> Block:
-        """Return the block that the rule of blocks gives."""
         shared, bits = encoded(self.elements, -self.bias, self.codes - 1 - self.bias, values)
         found = tuple(self.elements[code] * Fraction(2) ** shared for code in bits)
         return Block(self.encoding.width, shared + self.bias, tuple(bits), found)
@@ -90,7 +88,6 @@ def integer_blocks(width: int, exponent_width: int, size: int) -> Blocks:
 
 
 def float_blocks(exponent_width: int, mantissa_width: int, bias_width: int, size: int) -> Blocks:
-    """Return block minifloat."""
     fields = {
         "name": "block_minifloat",
         "width": 1 + exponent_width + mantissa_width,

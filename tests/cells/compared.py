@@ -14,7 +14,6 @@ from tests.cells.test_exhaustive_cells import compared_cells
 
 
 def digests() -> dict[str, str]:
-    """Return the digest of every module that is compared, of the library as it is."""
     found = [cell for cls in cells() if cls in compared_cells() for cell in cls.proofs()]
     return {cell.module: digest(module_texts([cell])) for cell in found}
 

@@ -28,15 +28,7 @@ class Model(nn.Module):
 def operator_cell(
     kind: type[AnyCell], model: Callable[..., Any], node: str, size: int, **formats: Format
 ) -> AnyCell:
-    """Return the cell of a node.
-
-    Args:
-        kind: its class.
-        model: a function of rows, as many as there are operands that stream.
-        node: the operator.
-        size: elements of a row.
-        formats: of the operands and the result, by name.
-    """
+    """Return the cell of a node."""
     entry: dict[str, object] = {"name": "fixed"}
     for operand, number in formats.items():
         fields = {"name": number.name, **asdict(number)}

@@ -27,7 +27,6 @@ def bits_of(number: Format, codes: torch.Tensor) -> list[int]:
 
 @cache
 def values_of(number: Format) -> dict[int, Fraction]:
-    """Return the value of every pattern of bits that is a number."""
     width = number.encoding.width
     patterns = torch.arange(1 << width)
     codes = number.from_fields({"": patterns.reshape(-1, 1)}).reshape(-1)
@@ -54,17 +53,14 @@ def rounded(value: Fraction, mode: str) -> int:
 
 
 def down(value: Fraction, bits: int) -> Fraction:
-    """Return a number rounded down to so many fraction bits."""
     return Fraction(math.floor(value * 2**bits), 2**bits)
 
 
 def nearest(value: Fraction, bits: int) -> Fraction:
-    """Return the nearest number of so many fraction bits, the larger one of two."""
     return Fraction(rounded(value * 2**bits, "nearest_up"), 2**bits)
 
 
 def fixed_pattern(number: Fixed, value: Fraction) -> int:
-    """Return the bits of the code of a value in fixed point."""
     code = rounded(value * Fraction(2) ** number.frac_width, number.rounding)
     low = -(2 ** (number.width - 1)) if number.signed else 0
     high = low + 2**number.width - 1

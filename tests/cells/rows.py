@@ -27,20 +27,13 @@ def joined(codes: Sequence[int], width: int) -> int:
 
 @dataclass(frozen=True)
 class RowClaim(Claim):
-    """A claim of which each result is a row in one word.
-
-    Attributes:
-        elements: elements of a row.
-        width: bits of a result.
-        lanes: results of a beat.
-    """
+    """A claim of which each result is a row in one word."""
 
     elements: int
     width: int
     lanes: int
 
     def rows(self, beats: Sequence[int]) -> list[int]:
-        """Return the rows that beats hold, without what is no element."""
         each, whole = -(-self.elements // self.lanes), (1 << self.elements * self.width) - 1
         starts = range(0, len(beats), each)
         lanes = self.lanes * self.width

@@ -27,7 +27,6 @@ INFERENCES = 3
 
 
 def samples() -> Iterator[tuple[str, Cell]]:
-    """Yield every sample that takes and sends data, with a name."""
     for cls in found_cells():
         for number, cell in enumerate(cls.samples()):
             ports = (*cell.inputs.values(), *cell.outputs.values())

@@ -21,7 +21,6 @@ from tests.cells.rational import (
     bits_of,
     check,
     fixed_pattern,
-    float_pattern,
     pattern,
     values_of,
 )
@@ -111,7 +110,6 @@ def power(elements: Numbers, low: int, high: int) -> Rule:
 
 
 def scaled(block: list[Fraction]) -> tuple[int, list[int]]:
-    """Return the code of a scale that is a float, and the elements."""
     scale, bits = float_scaled(block)
     return next(code for code, value in floats(4, 3).items() if value == scale), bits
 
@@ -146,7 +144,6 @@ BLOCKS: tuple[tuple[dict[str, object], Rule], ...] = (
 
 
 def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
-    """Yield claims by name."""
     for rounding, overflow, signed in itertools.product(ROUNDING_MODES, OVERFLOW_MODES, (0, 1)):
         for wide, fraction in ((Fixed(6, 4), 1), (Fixed(6, 3, False), 2), (Fixed(5, -1), 1)):
             result = Fixed(4, fraction, bool(signed), rounding, overflow)
@@ -200,16 +197,6 @@ def test_the_integer_reference_is_rational_arithmetic(rounding, overflow, signed
         found = bits_of(number, number.from_fixed(codes, 2 + shift))
         values = [Fraction(code) / Fraction(2) ** (2 + shift) for code in codes.tolist()]
         assert found == [fixed_pattern(number, value) for value in values]
-
-
-@pytest.mark.parametrize("entry", FLOATS, ids=lambda entry: entry["name"])
-def test_exact_integers_become_the_nearest_float(entry):
-    number = make_format(entry)
-    codes = torch.arange(-300, 301)
-    for fraction in (0, 3, 6):
-        found = bits_of(number, number.from_fixed(codes, fraction))
-        values = [Fraction(code, 2**fraction) for code in codes.tolist()]
-        assert found == [float_pattern(number, value) for value in values]
 
 
 def test_a_wrong_rounding_would_be_seen():

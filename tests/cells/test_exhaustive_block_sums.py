@@ -33,7 +33,6 @@ def every(blocks: Blocks | None) -> list[Block]:
 
 
 def rounded(number: Fixed | Blocks, value: Fraction) -> int:
-    """Return the bits of a result."""
     if isinstance(number, Fixed):
         return fixed_pattern(number, value)
     return number.nearest([value]).beats(1)[0]
@@ -84,19 +83,16 @@ class Sums:
         return int(units).bit_length() + 1
 
     def product(self, rows: Block, columns: Block) -> Term:
-        """Return the dot product of two blocks."""
         value = sum(x * w for x, w in zip(rows.values, columns.values, strict=True))
         place = self._step + self.data.exponent(rows) + self.weight.exponent(columns)
         return Fraction(value), place - self.guard_bits
 
     def start(self, block: Block) -> Term:
-        """Return the bias of a block."""
         assert self.bias is not None
         place = power_of(self.bias.step) + self.bias.exponent(block) + self.bias.above(block)
         return block.values[0], place - self._further
 
     def claim(self) -> Claim:
-        """Return all combinations of blocks."""
         out = self.result
         inputs: dict[str, list[int]] = {"data_in_0": [], "weight": [], "bias": []}
         wanted = []

@@ -97,7 +97,6 @@ UNARY = (
 
 
 def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
-    """Yield claims by name."""
     for one in BINARY:
         yield " ".join(map(str, one)), lambda a=one: binary(*a)
     for other in UNARY:

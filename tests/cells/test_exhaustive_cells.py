@@ -30,16 +30,7 @@ COMPARED = (
     test_exhaustive_softmax,
 )
 # Constants, memories, ports and what is made of cells; others say where their codes come from.
-MOVES = {
-    AxiReadPort,
-    AxiSource,
-    Composite,
-    LoopExit,
-    LayerSource,
-    RamSource,
-    RomSource,
-    StreamFork,
-}
+MOVES = {AxiReadPort, AxiSource, Composite, LoopExit, LayerSource, RamSource, RomSource, StreamFork}
 
 
 def compared_cells() -> set[type[Cell]]:

@@ -36,14 +36,7 @@ from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import Encoding, Format, make_format
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.ops._fixed_elements import _piecewise_cell
-from tests.cells.rational import (
-    Claim,
-    check,
-    fixed_pattern,
-    float_pattern,
-    pattern,
-    values_of,
-)
+from tests.cells.rational import Claim, check, fixed_pattern, float_pattern, pattern, values_of
 from tests.cells.real import REALS
 
 
@@ -59,7 +52,6 @@ def table(name: str, operand: Fixed, result: Fixed) -> Claim:
 
 
 def fitted(name: str, operand: Fixed, result: Fixed) -> Piecewise:
-    """Return the segments of a function."""
     return fit(REALS[name][0], [], operand, result, name)
 
 
@@ -140,7 +132,6 @@ def clamp(operand: Fixed, result: Fixed, low: int, high: int, on_result: bool) -
 
 
 def pairs(operands: Sequence[Format]) -> tuple[dict[str, list[int]], list[tuple[Fraction, ...]]]:
-    """Return every combination: patterns by number of the operand, and values."""
     given = list(itertools.product(*(values_of(item).items() for item in operands)))
     patterns = {
         f"data_in_{place}": [entry[place][0] for entry in given] for place in range(len(operands))
@@ -285,7 +276,6 @@ WIDER = {"name": "minifloat_ieee", "width": 5, "exponent_width": 3}
 
 
 def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
-    """Yield claims by name."""
     for name in REALS:
         for rounding in ROUNDING_MODES:
             result = Fixed(5, 3, True, rounding)

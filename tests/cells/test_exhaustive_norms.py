@@ -13,13 +13,7 @@ from mase_hw.cells import Image
 from mase_hw.cells.row_norm import RowNorm
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from tests.cells.operators import operator_cell
-from tests.cells.rational import (
-    check,
-    down,
-    fixed_pattern,
-    nearest,
-    values_of,
-)
+from tests.cells.rational import check, down, fixed_pattern, nearest, values_of
 from tests.cells.real import square_root
 from tests.cells.rows import RowClaim, joined, streamed
 from tests.formats.block_rule import power_of
@@ -90,7 +84,6 @@ class Rows:
         return [down((self.size * x - total) * scale, self.cell.term_fraction) for x in codes]
 
     def exact(self, row: tuple[Fraction, ...]) -> list[Fraction]:
-        """Return normalised elements themselves."""
         mean = sum(row) / self.size * self.centred
         squares = sum((value - mean) ** 2 for value in row) / self.size
         return [(value - mean) / square_root(squares + Fraction(self.epsilon)) for value in row]
@@ -114,7 +107,6 @@ class Rows:
         ]
 
     def claim(self) -> RowClaim:
-        """Return what results of all rows are, for all weights in turn."""
         values, width = values_of(self.operand), self.operand.width
         rows = list(itertools.product(values, repeat=self.size))
         terms = [self.terms(tuple(values[code] for code in row)) for row in rows]

@@ -15,13 +15,7 @@ from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
 from mase_hw.geometry.growth import Growth
 from tests.cells.operators import operator_cell
-from tests.cells.rational import (
-    check,
-    down,
-    fixed_pattern,
-    nearest,
-    values_of,
-)
+from tests.cells.rational import check, down, fixed_pattern, nearest, values_of
 from tests.cells.real import exponential
 from tests.cells.rows import RowClaim, joined, streamed
 from tests.formats.block_rule import power_of
@@ -77,7 +71,6 @@ class Rows:
         return max(6, self.result.frac_width)
 
     def exponential(self, difference: Fraction) -> Fraction:
-        """Return what stands for the exponential of a negative difference."""
         bits = self._bits + 2 + max(1, (self.size - 1).bit_length())
         if self.operand.width <= self.table_bits:
             return nearest(self.decay(difference), bits)
@@ -86,22 +79,18 @@ class Rows:
         return nearest(halves[0] * halves[1], bits)
 
     def decay(self, difference: Fraction) -> Fraction:
-        """Return the exponential itself."""
         return exponential(-difference * Fraction(self.scale))
 
     def results(self, row: Differences) -> list[Fraction]:
-        """Return results before rounding."""
         terms = [Fraction() if item is None else self.exponential(item) for item in row]
         total = sum(terms)
         return [item * reciprocal(total, self._bits + 3) if total else item for item in terms]
 
     def exact(self, row: Differences) -> list[Fraction]:
-        """Return the softmax itself."""
         terms = [Fraction() if item is None else self.decay(item) for item in row]
         return [item / (sum(terms) or 1) for item in terms]
 
     def every(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]]:
-        """Yield the bits of elements, masks and paddings."""
         count = self.size * (self.size + 1) // 2 if self.grows else self.size
         sets = [
             range(1 << self.operand.width),
@@ -113,7 +102,6 @@ class Rows:
             yield codes, kept, padding
 
     def differences(self, codes, kept, padding) -> list[Differences]:
-        """Return the rows of an inference."""
         values = values_of(self.operand)
         whole = [
             values[code] if bit and number else None
@@ -143,7 +131,6 @@ class Rows:
         )  # fmt: skip
 
     def claim(self) -> RowClaim:
-        """Return what results of all rows are."""
         inputs: dict[str, list[int]] = {"data_in_0": [], "mask": [], "data_in_1": []}
         widths, wanted = {"data_in_0": self.operand.width, "mask": 1, "data_in_1": PADDING}, []
 

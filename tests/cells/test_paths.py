@@ -28,7 +28,6 @@ WORKER = Path(ROOT / "mase_hw" / "hardware" / "_yosys.py")
 
 
 def modules() -> list[Path]:
-    """Return the modules that take beats and send beats on."""
     found = []
     for path in rtl_files():
         if path.stem.endswith("_pkg") or path.stem in WIRES:

@@ -15,7 +15,6 @@ BAD_EXTERNAL = 1 << 26
 
 
 async def started(dut: Any) -> tuple[Bench, AxiRamRead]:
-    """Return a design that runs, and the memory with its weights."""
     bench = Bench(dut)
     clock = dut.core_clk if bench.bus["own_clock"] else dut.aclk
     bus = AxiReadBus.from_prefix(dut, "m_axi")

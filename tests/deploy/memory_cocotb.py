@@ -107,7 +107,6 @@ class Bench:
         return self.result.unpack(whole)
 
     async def run(self, codes: np.ndarray, source: int = 0, result: int = RESULT) -> np.ndarray:
-        """Return the results of a batch."""
         await self.put(codes, source, result)
         await self.write(at.CONTROL, at.CONTROL_START)
         while not int(self.dut.interrupt.value):
@@ -124,7 +123,6 @@ class Bench:
 
 
 async def started(dut: Any) -> tuple[Bench, np.ndarray, np.ndarray]:
-    """Return a design that runs, and what it makes of which inputs."""
     bench = Bench(dut)
     await bench.start()
     (inputs,), (expected,) = vectors()
@@ -239,7 +237,6 @@ async def resets_and_starts_at_any_time(dut: Any) -> None:
 
 
 async def length(bench: Bench, inputs: np.ndarray) -> int:
-    """Return the cycles that a batch takes."""
     before = await bench.read(at.CYCLES)
     await with_timeout(bench.run(inputs), 1, "ms")
     return await bench.read(at.CYCLES) - before

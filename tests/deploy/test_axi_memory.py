@@ -83,7 +83,7 @@ def test_weights_outside_come_through_the_bus(own_clock: bool, tmp_path: Path) -
     work.mkdir()
     executable = build(project, "top_axis", project / "bus" / "files.f", work)
     environment = {
-        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
+        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20)))
     }
     environment["BUS_MOMENTS"] = "40"
     assert run_cocotb(executable, project, "tests.deploy.external_cocotb", environment) == 3

@@ -46,7 +46,6 @@ def line(project: Path, program: Path) -> Iterator[SimulatedLine]:
 
 
 def ask(line: SimulatedLine, records: bytes) -> frames.Answer:
-    """Return the one answer to what is driven on the line."""
     line.reset_input_buffer()
     line.records(records)
     found = line.read(1 << 16)
@@ -57,17 +56,14 @@ def ask(line: SimulatedLine, records: bytes) -> frames.Answer:
 
 
 def driven(data: bytes) -> bytes:
-    """Return records that send bytes."""
     return b"".join(b"B" + bytes([item]) for item in data)
 
 
 def raw(bits: int) -> bytes:
-    """Return the record of ten bits as they stand."""
     return b"R" + struct.pack("<H", bits)
 
 
 def raw_level(level: int) -> bytes:
-    """Return the record of one level, as long as a bit is."""
     return b"L" + bytes([level])
 
 
@@ -94,7 +90,6 @@ def resummed(frame: bytes) -> bytes:
 
 
 def faults(right: bytes) -> dict[str, tuple[bytes, int]]:
-    """Return what is driven, and the status that tells it."""
     payload = len(right) - 20
     stop_missing = (right[6] << 1) & 0x1FF
     return {
@@ -174,7 +169,6 @@ def fine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def rate(clocks: int) -> bytes:
-    """Return the record that sets the cycles of a bit."""
     return b"C" + struct.pack("<H", clocks)
 
 
@@ -254,7 +248,6 @@ def test_random_faults_are_told_and_forgotten(line: SimulatedLine, project: Path
 
 
 def split(data: bytes) -> list[frames.Answer]:
-    """Return the answers that follow one another, whole ones."""
     found = []
     while data:
         end = frames.HEADER.size + frames.answer_length(data[: frames.HEADER.size])

@@ -30,7 +30,6 @@ def checkpoint(model: nn.Module, path: Path, change: Any) -> Path:
 
 
 def outputs(project: Path, weights: Path | None, inputs: torch.Tensor) -> np.ndarray:
-    """Return what the integer reference makes of inputs with the weights of a file."""
     mg, summary = load_graph(project)
     mg = mg if weights is None else with_tensors(mg, weights)
     found = IntegerReference(mg)([inputs])[summary.outputs[0].node]
@@ -54,10 +53,7 @@ def loads(name: str, project: Path, folder: Path) -> dict[str, str]:
     expected = {f"out{n}": outputs(project, path, inputs) for n, path in enumerate(files)}
     assert (expected["out0"] != expected["out1"]).any(axis=1).all()
     np.savez(folder / "vectors.npz", in0=inputs[:, 0].numpy(), **expected)
-    return {
-        "BUS_VECTORS": str(folder / "vectors.npz"),
-        "BUS_IMAGES": ":".join(map(str, images)),
-    }
+    return {"BUS_VECTORS": str(folder / "vectors.npz"), "BUS_IMAGES": ":".join(map(str, images))}
 
 
 @pytest.mark.first(1)

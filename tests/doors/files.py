@@ -9,12 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 
 class Builder:
-    """Adds nodes and tensors to a graph.
-
-    Args:
-        seed: of weights and scales.
-        shape: of the one input.
-    """
+    """Adds nodes and tensors to a graph."""
 
     def __init__(self, seed, shape):
         self.random = np.random.default_rng(seed)

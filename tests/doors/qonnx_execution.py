@@ -12,7 +12,6 @@ from mase_hw.graph.reference import spec
 
 
 def files():
-    """Return the networks that the package holds."""
     import qonnx
 
     return sorted(Path(qonnx.__file__).parent.glob("data/onnx/**/*.onnx"))

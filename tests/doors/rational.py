@@ -196,7 +196,6 @@ class RationalModel:
         return Real(codes.astype(np.int64) - points, units, [Fraction(0)] * len(units), axis)
 
     def layer(self, sums, x, weight, bias, sizes, terms):
-        """Return sums of products with their units, and biases as offsets."""
         count = sums.shape[1]
         (unit,) = x.units
         units = [unit * item for item in weight.units] * (1 if len(weight.units) > 1 else count)
@@ -226,7 +225,6 @@ class RationalModel:
 
     @staticmethod
     def both(*arrays):
-        """Return arrays as doubles, and their magnitudes."""
         reals = [array.astype(np.float64) for array in arrays]
         return reals, [abs(array) for array in reals]
 
@@ -236,7 +234,6 @@ class RationalModel:
         return self.product(x, replace(weight, whole=matrix), bias)
 
     def product(self, x, weight, bias=None):
-        """Return the products of rows with a matrix."""
         sums, sizes = ((a @ b).astype(np.int64) for a, b in self.both(x.whole, weight.whole))
         return self.layer(sums, x, weight, bias, sizes, len(weight.whole))
 
@@ -287,7 +284,6 @@ class RationalModel:
 
 
 def last(border: Fraction, inside: bool, unit: Fraction, offset: Fraction) -> int:
-    """Return the largest n with `n * unit + offset` below a border, or on it."""
     place = (border - offset) / unit
     found = place.numerator // place.denominator
     return found - (not inside and place == found)

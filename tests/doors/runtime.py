@@ -8,11 +8,7 @@ import onnxruntime
 
 
 class Runtime:
-    """Runs a file as it is written, node by node, without fused layers.
-
-    Args:
-        path: the file.
-    """
+    """Runs a file as it is written, node by node, without fused layers."""
 
     def __init__(self, path):
         model = onnx.load(str(path))
@@ -29,11 +25,7 @@ class Runtime:
         (self.entry,) = [item.name for item in self.session.get_inputs()]
 
     def codes(self, values):
-        """Return the codes of every QuantizeLinear by the name of its result.
-
-        Args:
-            values: float32 `[inferences, ...]` of the one input.
-        """
+        """Return the codes of every QuantizeLinear by the name of its result."""
         rows = [self.session.run(self.names, {self.entry: row[None]}) for row in values]
         parts = zip(*rows, strict=True)
         return {name: np.concatenate(part) for name, part in zip(self.names, parts, strict=True)}

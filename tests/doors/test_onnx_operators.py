@@ -65,12 +65,10 @@ def cases():
 
 
 def array_of(item):
-    """Return an array of a case, which holds some as protobufs."""
     return numpy_helper.to_array(item) if hasattr(item, "data_type") else np.asarray(item)
 
 
 def run(case, kind, folder):
-    """Return what is computed and what is expected; None for a case of other types."""
     (inputs, outputs), *_ = case.data_sets
     path, model = folder / f"{case.name}.onnx", onnx.ModelProto()
     model.CopyFrom(case.model)
@@ -100,7 +98,6 @@ def run(case, kind, folder):
 
 
 def kinds():
-    """Return the operators of ONNX that are claimed."""
     return sorted(kind for domain, kind in functions() if domain == "" and kind not in CODES)
 
 

@@ -19,12 +19,7 @@ BITS = 6
 
 
 class Network:
-    """A layer on codes, something of QONNX, and another layer.
-
-    Args:
-        seed: of the weights.
-        steps: scales of the entry, of the weights and of the result.
-    """
+    """A layer on codes, something of QONNX, and another layer."""
 
     def __init__(self, seed=0, steps=(0.0625, 0.125, 0.25)):
         random = np.random.default_rng(seed)
@@ -157,7 +152,6 @@ FLOATS = {
 
 
 def nearest_floats(values, scale, bits, digits, bias, most):
-    """Return what the definition of FloatQuant says, in double precision."""
     steps = np.floor(np.log2(np.abs(values / scale) + 1e-300)) - digits
     steps = np.exp2(np.maximum(steps, 1 - bias - digits))
     return np.clip(steps * np.rint(values / scale / steps), -most, most) * scale

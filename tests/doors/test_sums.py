@@ -48,7 +48,6 @@ class Sums(Builder):
         return self.random.normal(size=self.across).astype(np.float32)
 
     def compared(self, folder, *, rtl=True):
-        """Return how many of many codes differ from the evaluator's, and whether the RTL agrees."""
         dims = self.input.type.tensor_type.shape.dim
         path = self.save(folder / "m.onnx", rank=len(dims))
         graph = quantize(mase_hw.trace(path))

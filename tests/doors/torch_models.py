@@ -48,7 +48,6 @@ def fake_quantised():
 
 
 def weights_only():
-    """Return a network whose weights are integers of torchao."""
     from torchao.quantization import Int8WeightOnlyConfig, quantize_
 
     model, x = network()
@@ -67,7 +66,6 @@ class Codes(torch.fx.Interpreter):
 
 
 def codes_of(program, x):
-    """Return the integers of a program's last quantiser."""
     run = Codes(program)
     with torch.no_grad():
         run.run(x)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch import nn
 import mase_hw
 from mase_hw import cli
 from mase_hw.emit.flow import quantize
+from mase_hw.emit.project import Project
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models import perceptron
 
@@ -29,13 +31,11 @@ def seeded(*sizes: int, batch: int = 64) -> tuple[nn.Module, torch.Tensor]:
 
 
 def quantized(*sizes: int, config: Mapping[str, Any] | None = None) -> MaseGraph:
-    """Return the quantised graph of such a perceptron."""
     model, inputs = seeded(*sizes)
     return quantize(trace(model, inputs, name="perceptron"), config)
 
 
 def by_type(**fields: Any) -> dict[str, Any]:
-    """Return a configuration of one default entry."""
     return {"by": "type", "default": {"config": {"name": "fixed", **fields}}}
 
 
@@ -66,3 +66,29 @@ def json_command(
 def assert_bit_exact(report: mase_hw.api.SimulationReport, elements: int) -> None:
     assert report.bit_exact, report.first_mismatch or report.violations
     assert (report.mismatches, report.elements) == (0, elements)
+
+
+def assert_as_predicted(project: Project, engine: str) -> None:
+    """Without pauses bits and cycles are right; where one end pauses, the bits."""
+    report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)
+    assert report.bit_exact, report.first_mismatch or report.violations
+    assert report.interval_cycles == report.predicted_interval_cycles
+    assert report.latency_cycles == report.predicted_latency_cycles
+    for stalled in ("inputs", "outputs"):
+        pressed = mase_hw.simulate(
+            project, samples=5, seed=1, engine=engine, stall=0.4, stalled=stalled
+        )
+        assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+
+
+def layer_file(folder: Path) -> str:
+    """Write a factory of one rectified layer; say where it is."""
+    path = folder / "net.py"
+    path.write_text(
+        "import torch\n"
+        "def factory():\n"
+        "    torch.manual_seed(0)\n"
+        "    return torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU()), "
+        "(torch.randn(16, 8),)\n"
+    )
+    return f"{path}:factory"

@@ -63,7 +63,6 @@ def test_what_is_lost_is_told_with_the_line_and_a_cure(name):
 
 
 def with_keys(config, told):
-    """Return a configuration with the keys that warnings name."""
     config = copy.deepcopy(config)
     for name, keys in (found for note in told for found in KEYS.findall(note.text)):
         config.setdefault(name, copy.deepcopy(config["default"]))

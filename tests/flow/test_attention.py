@@ -7,6 +7,7 @@ from torch import nn
 import mase_hw
 from mase_hw.errors import CaptureError
 from tests.engines import each
+from tests.flow.perceptrons import assert_as_predicted
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
 CONFIG = {
@@ -100,15 +101,7 @@ def project(request, tmp_path_factory):
 @pytest.mark.first(1)
 @each
 def test_a_layer_is_exact_and_takes_the_cycles_that_are_predicted(project, engine):
-    report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.latency_cycles == report.predicted_latency_cycles
-    for stalled in ("inputs", "outputs"):
-        pressed = mase_hw.simulate(
-            project, samples=5, seed=1, engine=engine, stall=0.4, stalled=stalled
-        )
-        assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+    assert_as_predicted(project, engine)
 
 
 @pytest.mark.parametrize("name", ["encoder layer", "weights", "causal", "cross"])

@@ -78,21 +78,9 @@ def test_classes_of_images_are_those_of_the_module(name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", PERCEPTRONS)
-def test_classes_of_the_hardware_are_those_of_the_module(name, tmp_path):
-    model, pixels = network(name, 16), images(40)
-    quantized = quantize(mase_hw.trace(model, pixels[:32]), models()[name].config)
-    project = mase_hw.emit_verilog(quantized, output=tmp_path / "network", parallelism=8)
-    report = mase_hw.simulate(project, pixels)
-    assert report.bit_exact and report.as_predicted
-    (scores,) = report.values.values()
-    assert torch.equal(scores.argmax(1), model(pixels).argmax(1))
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", IMAGES)
+@pytest.mark.parametrize("name", [*PERCEPTRONS, *IMAGES])
 def test_images_on_the_hardware(name, tmp_path):
-    model, pixels = network(name, 2), images(3)
+    model, pixels = network(name, 16 if name in PERCEPTRONS else 2), images(3)
     quantized = quantize(mase_hw.trace(model, images(8)), models()[name].config)
     project = mase_hw.emit_verilog(quantized, output=tmp_path / "network", parallelism=2)
     report = mase_hw.simulate(project, pixels)

@@ -13,6 +13,7 @@ from mase_hw.emit.flow import to_hardware
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.ops import Apply
 from tests.engines import each
+from tests.flow.perceptrons import assert_as_predicted
 
 LOWEST = torch.finfo(torch.float32).min
 FULL = pytest.mark.full
@@ -152,15 +153,7 @@ def test_work_is_that_of_rows_up_to_the_diagonal(name):
 )
 def test_a_case_is_exact_and_takes_the_cycles_that_are_predicted(name, engine, tmp_path):
     project = mase_hw.emit_verilog(graph(name), output=tmp_path, parallelism=CASES[name][1])
-    report = mase_hw.simulate(project, samples=5, seed=1, engine=engine)
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.latency_cycles == report.predicted_latency_cycles
-    for stalled in ("inputs", "outputs"):
-        pressed = mase_hw.simulate(
-            project, samples=5, seed=1, engine=engine, stall=0.4, stalled=stalled
-        )
-        assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+    assert_as_predicted(project, engine)
 
 
 def test_the_interval_is_the_bound_where_attention_is_slowest():
@@ -185,31 +178,6 @@ class CausalBlock(nn.Module):
     def forward(self, x):
         streams = [split(layer(x), 2) for layer in (self.q, self.k, self.v)]
         return attention(*streams, is_causal=True).transpose(1, 2).flatten(-2)
-
-
-@FULL
-def test_a_block_reaches_the_bound(tmp_path):
-    torch.manual_seed(0)
-    model, tokens = CausalBlock(8).eval(), 16
-    mg = mase_hw.quantize(mase_hw.trace(model, values(4, tokens, 8)), CONFIG)
-    project = mase_hw.emit_verilog(mg, output=tmp_path, parallelism=1)
-    report = mase_hw.simulate(project, samples=6, seed=1)
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.interval_cycles <= 1.02 * tokens * (tokens + 1) // 2 * 8
-    assert report.latency_cycles == report.predicted_latency_cycles
-
-
-@FULL
-def test_layers_on_the_hardware_of_one(tmp_path):
-    torch.manual_seed(0)
-    model = nn.Sequential(*(CausalBlock(4) for _ in range(3))).eval()
-    mg = mase_hw.quantize(mase_hw.trace(model, values(4, 5, 4)), CONFIG, reuse=True)
-    project = mase_hw.emit_verilog(mg, output=tmp_path, parallelism=2)
-    report = mase_hw.simulate(project, samples=5, seed=1)
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.as_predicted is True
-    assert mase_hw.simulate(project, samples=5, seed=1, stall=0.3).bit_exact
 
 
 def seen_twice(tokens):

@@ -72,20 +72,6 @@ def test_the_known_shape_of_a_configuration() -> None:
     assert preflight(mg) == []
 
 
-@pytest.mark.parametrize("by", ["type", "name", "regex_name"])
-def test_one_selector(by: str) -> None:
-    key = {"type": "linear", "name": "linear_2", "regex_name": r"linear_[2-3]"}[by]
-    mg = graph({"by": by, "default": entry(6), key: entry(9)})
-    widths = {node: operand(mg, node).width for node in ("linear_0", "linear_2", "linear_4")}
-    everywhere = by == "type"
-    assert widths == {
-        "linear_0": 9 if everywhere else 6,
-        "linear_2": 9,
-        "linear_4": 9 if everywhere else 6,
-    }
-    assert operand(mg, "relu_1").width == 6
-
-
 @pytest.mark.parametrize("by", [["type", "name", "regex_name"], ["regex_name", "type", "name"]])
 def test_the_most_specific_selector_wins(by: list[str]) -> None:
     mg = graph(

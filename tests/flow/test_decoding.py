@@ -371,13 +371,9 @@ def test_what_is_no_cache_is_refused_with_the_line(write, reason):
     assert "test_decoding.py" in str(refused.value)
 
 
-def test_several_sequences_are_refused():
-    model = Written(copied, (2, 2, 5, 3))
+def test_a_cache_of_several_sequences_or_that_is_not_empty_is_refused():
     with pytest.raises(CaptureError, match="a cache of 2 sequences; a design holds one"):
-        mase_hw.trace(model, (torch.randn(2, 2, 1, 3), torch.tensor([1])))
-
-
-def test_a_cache_that_is_not_empty_is_refused():
+        mase_hw.trace(Written(copied, (2, 2, 5, 3)), (torch.randn(2, 2, 1, 3), torch.tensor([1])))
     model = Written(copied)
     model.kept += 1
     with pytest.raises(CaptureError, match="hardware begins with zeros; reset it before"):

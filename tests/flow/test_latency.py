@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
@@ -36,36 +36,6 @@ class Inception(nn.Module):
         return torch.cat([self.single(x), self.three(x), self.five(x), self.pooled(x)], 1)
 
 
-class Tower(nn.Module):
-    """One behind another, with a pool between."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = Inception(3, 2, 2, 1, 2)
-        self.second = Inception(9, 3, 1, 1, 1)
-        self.last = nn.Linear(8, 4)
-
-    def forward(self, x):
-        x = nn.functional.max_pool2d(self.first(x), 2)
-        return self.last(self.second(x).mean((2, 3)))
-
-
-class Nested(nn.Module):
-    """Branches within a residual."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(4, 4, 3, padding=1)
-        self.narrow = nn.Conv2d(4, 4, 1)
-        self.wide = nn.Conv2d(4, 4, 5, padding=2)
-        self.last = nn.Conv2d(8, 4, 1)
-
-    def forward(self, x):
-        y = torch.relu(self.first(x))
-        joined = torch.cat([self.narrow(y), self.wide(y)], 1)
-        return torch.relu(self.last(joined) + x)
-
-
 class Dense(nn.Module):
     """Two blocks of a dense network, which send two outputs."""
 
@@ -79,19 +49,6 @@ class Dense(nn.Module):
         x = torch.cat([x, torch.relu(self.first(x))], 1)
         x = torch.cat([x, torch.relu(self.second(x))], 1)
         return self.last(x), x.mean((2, 3))
-
-
-class Downsampling(nn.Module):
-    """A residual whose branches both move by two pixels."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(4, 6, 3, 2, 1)
-        self.skip = nn.Conv2d(4, 6, 1, 2)
-        self.second = nn.Conv2d(6, 6, 3, padding=1)
-
-    def forward(self, x):
-        return torch.relu(self.second(torch.relu(self.first(x))) + self.skip(x))
 
 
 class Gated(nn.Module):
@@ -121,14 +78,9 @@ class Beside(nn.Module):
 CASES = {
     "beside": (Beside, (2, 3, 3)),
     "inception": (lambda: Inception(4, 2, 3, 2, 2), (4, 6, 7)),
-    "tower": (Tower, (3, 8, 8)),
-    "nested": (Nested, (4, 6, 6)),
     "dense": (Dense, (3, 6, 5)),
-    "downsampling": (Downsampling, (4, 8, 8)),
     "gated": (Gated, (4, 5, 4)),
 }
-PARALLELISM = (1, 3, "auto")
-DEFAULT = {("beside", 1), ("inception", 3), ("dense", 1), ("nested", "auto")}
 
 
 def check(model, shape, folder, parallelism, **options):
@@ -141,13 +93,6 @@ def check(model, shape, folder, parallelism, **options):
     assert report.bit_exact
     assert report.latency_cycles == report.predicted_latency_cycles
     assert report.interval_cycles <= report.predicted_interval_cycles
-
-
-def _parameters():
-    for name in CASES:
-        for parallelism in PARALLELISM:
-            marks = [] if (name, parallelism) in DEFAULT else [pytest.mark.full]
-            yield pytest.param(name, parallelism, marks=marks, id=f"{name}-{parallelism}")
 
 
 class Beside(nn.Module):
@@ -185,8 +130,9 @@ def test_the_first_words_of_a_memory_come_later_than_the_first_beats(model, shap
         assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@pytest.mark.first(1)
-@pytest.mark.parametrize(("name", "parallelism"), list(_parameters()))
+@pytest.mark.first("1-beside")
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("parallelism", [1, 3, "auto"])
 def test_branches_hold_each_other_up(name, parallelism, tmp_path):
     torch.manual_seed(0)
     build, shape = CASES[name]
@@ -254,40 +200,16 @@ class Drawn(nn.Module):
 BRANCHES = st.lists(st.lists(st.sampled_from([1, 1, 3, 5]), max_size=3), min_size=2, max_size=4)
 
 
-def drawn(channels, branches, joined, parallelism, size):
-    torch.manual_seed(0)
-    with TemporaryDirectory() as folder:
-        check(Drawn(channels, branches, joined), (channels, *size), folder, parallelism)
-
-
-def budget(examples):
-    return settings(
-        max_examples=examples,
-        deadline=None,
-        derandomize=True,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
-
-GRAPHS = given(
+@pytest.mark.full
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(
     channels=st.integers(1, 4),
     branches=BRANCHES,
     joined=st.booleans(),
     parallelism=st.sampled_from([1, 2, 3, 4, "auto"]),
     size=st.tuples(st.integers(3, 6), st.integers(3, 6)),
 )
-
-
-@pytest.mark.full
-@budget(2)
-@GRAPHS
 def test_any_branches(channels, branches, joined, parallelism, size):
-    drawn(channels, branches, joined, parallelism, size)
-
-
-@pytest.mark.full
-@budget(25)
-@GRAPHS
-def test_any_branches_at_length(channels, branches, joined, parallelism, size):
-    drawn(channels, branches, joined, parallelism, size)
+    torch.manual_seed(0)
+    with TemporaryDirectory() as folder:
+        check(Drawn(channels, branches, joined), (channels, *size), folder, parallelism)

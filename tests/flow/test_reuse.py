@@ -144,13 +144,6 @@ def test_two_encoder_layers(tmp_path, norm_first, parallelism):
 
 
 @pytest.mark.full
-def test_the_testbench_sees_the_same(graph, tmp_path):
-    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
-    assert check(project, samples=4, engine="cocotb").as_predicted is True
-    check(project, samples=4, engine="cocotb", stall=0.3)
-
-
-@pytest.mark.full
 def test_blocks_with_a_scale_go_round(tmp_path):
     entry = {"name": "mxint", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
     entry |= {f"{name}_block_size": 4 for name in ("data_in", "weight", "bias")}
@@ -184,12 +177,6 @@ def test_a_model_without_layers_that_are_alike_is_refused(tmp_path):
     ):
         mase_hw.emit_verilog(chain((16, 12, 20)), inputs, output=tmp_path / "p", reuse=True)
     assert not (tmp_path / "p").exists()
-
-
-def test_layers_that_act_in_training_alone_are_none():
-    model = nn.Sequential(nn.Dropout(), nn.Dropout(), nn.Dropout()).eval()
-    with pytest.raises(EmissionError, match="has no layers for reuse"):
-        mase_hw.quantize(mase_hw.trace(model, torch.randn(2, 5)), reuse=True)
 
 
 def test_a_mask_that_all_layers_take_is_named():

@@ -7,6 +7,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.preflight import preflight
 from tests.bench.architectures import spread_weights
+from tests.flow.perceptrons import assert_as_predicted
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
 SIZES = {
@@ -106,20 +107,12 @@ def test_a_mask_of_padding_is_an_input(name):
 @pytest.mark.full
 @pytest.mark.parametrize("name", PADDED)
 def test_a_padded_model_is_exact_in_the_cycles_that_are_predicted(name, tmp_path):
-    assert_exact(captured_with_mask(name), tmp_path)
+    mg = captured_with_mask(name)
+    assert_as_predicted(mase_hw.emit_verilog(mg, output=tmp_path, parallelism=2), "native")
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_exact_and_takes_the_cycles_that_are_predicted(name, tmp_path):
-    assert_exact(captured(name), tmp_path)
-
-
-def assert_exact(mg, folder):
-    project = mase_hw.emit_verilog(mg, output=folder, parallelism=2)
-    report = mase_hw.simulate(project, samples=4, seed=1)
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.latency_cycles == report.predicted_latency_cycles
-    pressed = mase_hw.simulate(project, samples=4, seed=1, stall=0.4)
-    assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+    mg = captured(name)
+    assert_as_predicted(mase_hw.emit_verilog(mg, output=tmp_path, parallelism=2), "native")

@@ -2,15 +2,7 @@
 
 import pytest
 
-from mase_hw.tutorials import (
-    bert,
-    graph,
-    mixed_precision,
-    perceptron,
-    pruning,
-    search,
-    software,
-)
+from mase_hw.tutorials import bert, graph, mixed_precision, perceptron, pruning, search, software
 
 
 def test_perceptron(tmp_path):

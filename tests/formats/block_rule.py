@@ -42,7 +42,6 @@ def nearest(numbers: Numbers, value: Fraction) -> int:
 
 
 def power_of(value: Fraction) -> int:
-    """Return the largest power of two that is not above a positive value."""
     power = 0
     while Fraction(2) ** (power + 1) <= value:
         power += 1
@@ -54,14 +53,7 @@ def power_of(value: Fraction) -> int:
 def encoded(
     elements: Numbers, low: int, high: int, block: Sequence[Fraction]
 ) -> tuple[int, list[int]]:
-    """Return the exponent of a block, and the bits of its elements.
-
-    Args:
-        elements: by their bits.
-        low: the smallest exponent.
-        high: the largest.
-        block: what is rounded.
-    """
+    """Return the exponent of a block, and the bits of its elements."""
     largest = max(map(abs, block))
     emax = power_of(max(elements.values()))
     shared = low if not largest else min(max(power_of(largest) - emax, low), high)
@@ -83,13 +75,7 @@ def float_scaled(block: Sequence[Fraction]) -> tuple[Fraction, list[int]]:
 
 
 def packed(width: int, scale: int, bits: Sequence[int]) -> int:
-    """Return a block as hardware streams it: its first element in the low bits, above all a scale.
-
-    Args:
-        width: bits of an element.
-        scale: the bits of the scale.
-        bits: those of the elements.
-    """
+    """Return a block as it streams: the first element in the low bits, above all a scale."""
     word = scale
     for element in reversed(bits):
         word = word << width | element

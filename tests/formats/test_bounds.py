@@ -40,11 +40,7 @@ def test_a_field_has_its_bounds(name, field, least, most, others):
 
 @pytest.mark.parametrize(
     ("name", "width", "least", "most"),
-    [
-        ("block_minifloat", 8, 1, 6),
-        ("minifloat_denorm", 8, 1, 6),
-        ("minifloat_ieee", 8, 2, 6),
-    ],
+    [("block_minifloat", 8, 1, 6), ("minifloat_denorm", 8, 1, 6), ("minifloat_ieee", 8, 2, 6)],
 )
 def test_an_exponent_fits_beside_sign_and_mantissa(name, width, least, most):
     for value in (least, most):

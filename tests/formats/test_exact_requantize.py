@@ -26,7 +26,6 @@ def single(low, high, draw):
 
 
 def nearby(item, result, draw, count=400):
-    """Return sums beside every step of a result, and others."""
     found = {item.low, item.high}
     for code in range(-130, 260):
         for half in (-1, 0, 1):

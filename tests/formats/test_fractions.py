@@ -23,7 +23,6 @@ def outlying() -> nn.Module:
 
 
 def weight_format(**entry: object) -> Fixed:
-    """Return the format of its weights in 4 bits."""
     config = {"name": "fixed", "data_in_width": 8, "weight_width": 4, "bias_width": 8, **entry}
     mg = mase_hw.quantize(
         mase_hw.trace(outlying(), torch.randn(50, 40)), {"default": {"config": config}}

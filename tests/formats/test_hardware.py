@@ -54,76 +54,6 @@ def test_two_layers_of_blocks(config, parallelism, tmp_path):
     simulate(model, (20,), by_type(linear=config), parallelism, tmp_path / "d")
 
 
-@pytest.mark.full
-def test_rows_of_blocks_between_fixed_layers(tmp_path):
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(8, 12), nn.ReLU(), nn.Linear(12, 8), nn.Linear(8, 5))
-    fixed = {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
-    config = {
-        "by": "name",
-        "default": {"config": {**fixed, **FIXED_OUT}},
-        "_2": {"config": {**MXINT, "data_in_block_size": 4, **FIXED_OUT}},
-    }
-    graph = trace(model.eval(), (torch.randn(1, 3, 8),))
-    linears = [node.name for node in graph.nodes if "linear" in str(node.target)]
-    config[linears[1]] = config.pop("_2")
-    table = {"default": 2, linears[0]: {"data_in_0_dim_1": 3}}
-    simulate(model, (3, 8), config, table, tmp_path / "d")
-
-
-SCALARS = {
-    "e4m3": {"name": "fp8_e4m3"},
-    "log5 by fixed": {
-        "name": "fixed", "data_in_width": 6, "weight_name": "log", "weight_width": 5,
-        "bias_width": 8, "data_out_name": "log", "data_out_width": 4,
-    },
-    "minifloat": {"name": "minifloat_ieee", "data_in_width": 6, "data_in_exponent_width": 3},
-    "binary": {"name": "binary", "bias_name": "fixed", "bias_width": 6},
-    "residual by ternary": {
-        "name": "binary_residual", "data_in_levels": 2, "data_in_scale": 1.0,
-        "weight_name": "ternary", "weight_scale": 0.5, "weight_threshold": 0.1,
-        "bias_name": "fixed", "bias_width": 8, "data_out_name": "ternary", "data_out_scale": 1.0,
-    },
-}  # fmt: skip
-
-
-class SideBySide(nn.Module):
-    """Two layers for each configuration, each with an input of its own: one build for all."""
-
-    def __init__(self, count):
-        super().__init__()
-        self.first = nn.ModuleList(nn.Linear(11, 7) for _ in range(count))
-        self.second = nn.ModuleList(nn.Linear(7, 5, bias=False) for _ in range(count))
-
-    def forward(self, *inputs):
-        pairs = zip(self.first, self.second, inputs, strict=True)
-        return tuple(second(first(value)) for first, second, value in pairs)
-
-
-@pytest.mark.parametrize("parallelism", [3])
-def test_layers_of_scalar_formats(parallelism, tmp_path):
-    torch.manual_seed(0)
-    model = SideBySide(len(SCALARS))
-    example = tuple(torch.randn(1, 11) for _ in SCALARS)
-    graph = trace(model.eval(), example)
-    linears = [node.name for node in graph.nodes if "linear" in str(node.target)]
-    config = {"by": "name"}
-    for position, entry in enumerate(SCALARS.values()):
-        for name in linears[2 * position : 2 * position + 2]:
-            config[name] = {"config": entry}
-    mg = quantize(graph, config)
-    project = mase_hw.emit_verilog(mg, output=tmp_path / "d", parallelism=parallelism)
-    for stall in (0.0, 0.3):
-        report = mase_hw.simulate(project, samples=50, stall=stall, seed=3)
-        assert report.bit_exact, report.first_mismatch or report.violations
-        if not stall:
-            assert report.interval_cycles == report.predicted_interval_cycles
-            assert report.latency_cycles == report.predicted_latency_cycles
-    values = tuple(torch.randn(50, 11) * 2 for _ in SCALARS)
-    report = mase_hw.simulate(project, values, stall=0.3)
-    assert report.bit_exact, report.first_mismatch or report.violations
-
-
 def images(*layers):
     torch.manual_seed(0)
     return nn.Sequential(*layers)
@@ -147,26 +77,6 @@ def test_images_in_blocks_by_default(name, tmp_path):
     layers, parallelism = IMAGES[name]
     config = {"default": {"config": BLOCKS}}
     simulate(images(*layers), (2, 6, 6), config, parallelism, tmp_path / "d", samples=4)
-
-
-class Scaled(nn.Module):
-    """Element-wise operators on channels in blocks, with a constant per channel and a number."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(2, 4, 3, padding=1)
-        self.second = nn.Conv2d(4, 4, 3, padding=1)
-        self.scale = nn.Parameter(torch.randn(4, 1, 1))
-
-    def forward(self, x):
-        y = torch.relu(self.first(x))
-        return torch.relu(self.second(y) + y) * self.scale + 0.5
-
-
-@pytest.mark.full
-def test_residual_images_in_blocks(tmp_path):
-    torch.manual_seed(0)
-    simulate(Scaled(), (2, 5, 5), {"default": {"config": BLOCKS}}, 2, tmp_path / "d", samples=4)
 
 
 def pooled(pool):

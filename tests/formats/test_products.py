@@ -88,7 +88,6 @@ def side_by_side(names):
 
 
 def values_of(mg, samples):
-    """Return reals for every input, and their codes."""
     generator = torch.Generator().manual_seed(2)
     values = [
         torch.randn(samples, *spec(node).shape[1:], generator=generator) for node in mg.inputs
@@ -123,7 +122,6 @@ def simulate(project, samples, *values):
             assert report.latency_cycles == report.predicted_latency_cycles
 
 
-@pytest.mark.full
 @pytest.mark.parametrize(
     ("names", "parallelism"),
     [

@@ -82,16 +82,6 @@ def test_boxes_and_the_lanes_of_skipping_edges_do_not_overlap():
         assert depths == list(range(layout.layer[source], layout.layer[target] + 1))
 
 
-def test_boxes_are_centered_in_their_layer_and_layers_do_not_overlap():
-    heights = {"a": 30.0, "b": 50.0, "c": 20.0, "d": 40.0}
-    edges = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]
-    layout = lay_out({name: (60.0, height) for name, height in heights.items()}, edges)
-    tops = {name: layout.items[name].top for name in heights}
-    assert tops["b"] + 25 == tops["c"] + 10
-    assert tops["a"] + 30 < tops["b"]
-    assert tops["b"] + 50 < tops["d"]
-
-
 def test_a_chain_beside_a_skip_is_straight():
     names = [f"n{i}" for i in range(8)]
     edges = [*itertools.pairwise(names), ("n1", "n6")]

@@ -10,7 +10,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.errors import CaptureError, ConfigError, MaseError
-from mase_hw.graph import common, trace
+from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
 
@@ -76,47 +76,6 @@ def test_another_dtype_moves_weights_examples_and_results():
     assert {value.dtype for value in (*mg.parameters(), *mg.example_inputs)} == {torch.float64}
     assert mg(INPUTS.double()).dtype == torch.float64
     assert torch.equal(mg(INPUTS.double()).float(), exact(mg, INPUTS))
-
-
-def test_the_trainer_of_transformers_trains_the_quantized_model(tmp_path):
-    import transformers
-
-    class Classifier(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layers = perceptron()
-
-        def forward(self, x, labels):
-            scores = self.layers(x)
-            return {"loss": nn.functional.cross_entropy(scores, labels), "logits": scores}
-
-    labels = torch.arange(20) % 3
-    mg = mase_hw.quantize(trace(Classifier(), {"x": INPUTS, "labels": labels}), {
-        "by": "type", "default": {"config": {"name": None}},
-        "linear": COARSE["default"],
-    })  # fmt: skip
-    before = mg(x=INPUTS, labels=labels)
-    weights = mg.get_parameter("layers.0.weight").detach().clone()
-    trainer = transformers.Trainer(
-        model=mg,
-        args=transformers.TrainingArguments(
-            output_dir=str(tmp_path),
-            num_train_epochs=2,
-            learning_rate=1e-2,
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=True,
-        ),
-        train_dataset=[{"x": x, "labels": y} for x, y in zip(INPUTS, labels, strict=True)],
-    )
-    trainer.train()
-    mg.eval()
-    assert not torch.equal(mg.get_parameter("layers.0.weight"), weights)
-    after = mg(x=INPUTS, labels=labels)
-    assert set(after) == {"loss", "logits"}
-    assert after["loss"] < before["loss"]
-    used = common(mg.node("layers_0")).operands["data_in_0"].format
-    assert used is not None and used.width == 3
 
 
 def test_an_unrounded_run_is_the_float_model_bit_for_bit():

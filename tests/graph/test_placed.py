@@ -17,8 +17,6 @@ def rows(x, index):
 
 
 def written(write):
-    """Return a function that writes to a copy of its operand."""
-
     def function(x, w):
         y = x.clone()
         write(y, x, w)

@@ -136,22 +136,13 @@ def test_custom_operators_resolve():
         decode_target("call_function", "mase_test.triple.default")
 
 
-def test_files_of_another_kind_are_refused(tmp_path):
-    text = tmp_path / "text.mase"
-    text.write_text("no graph")
-    tensors = tmp_path / "tensors.safetensors"
-    safetensors.torch.save_file({"a": torch.zeros(1)}, tensors)
-    newer = tmp_path / "newer.mase"
-    metadata_entry = {"mase_graph": json.dumps({"version": 99})}
-    safetensors.torch.save_file({"a": torch.zeros(1)}, newer, metadata_entry)
-    for path, message in (
-        (text, "is not a saved graph"),
-        (tmp_path / "missing.mase", "is not a saved graph"),
-        (tensors, "holds tensors but no graph"),
-        (newer, "version 99; this release reads version 1"),
-    ):
-        with pytest.raises(DataError, match=message):
-            MaseGraph.load(path)
+def test_a_file_of_a_newer_release_is_refused(tmp_path):
+    path = tmp_path / "newer.mase"
+    safetensors.torch.save_file(
+        {"a": torch.zeros(1)}, path, {"mase_graph": json.dumps({"version": 99})}
+    )
+    with pytest.raises(DataError, match="version 99; this release reads version 1"):
+        MaseGraph.load(path)
 
 
 @pytest.mark.parametrize("name", ["li4ear", "", 3, ["linear"]])
@@ -182,19 +173,6 @@ def test_exported_programs_load(tmp_path):
     fixed = load_pt2(tmp_path / "fixed.pt2", name="other")
     assert (fixed.name, fixed.batched) == ("other", False)
     assert torch.equal(fixed.example_inputs[0], x)
-
-
-def test_files_that_are_no_pt2_are_refused(tmp_path):
-    text, archive = tmp_path / "text.pt2", tmp_path / "weights.pt2"
-    text.write_text("no program")
-    torch.save({"a": torch.zeros(1)}, archive)
-    for path, message in (
-        (text, "is not a .pt2 file: torch.export.save writes a zip archive"),
-        (archive, "zip archive, but none that torch.export.save wrote"),
-        (tmp_path / "missing.pt2", "does not exist"),
-    ):
-        with pytest.raises(CaptureError, match=message):
-            load_pt2(path)
 
 
 class Named(nn.Module):

@@ -65,12 +65,7 @@ CASES = [(recipe, word) for recipe in RECIPES for word in formats()]
 
 @pytest.mark.parametrize(
     ("recipe", "word"),
-    [
-        pytest.param(
-            *case, marks=[] if case[1] in QUICK or case[0] == "training" else pytest.mark.full
-        )
-        for case in CASES
-    ],
+    [pytest.param(*case, marks=[pytest.mark.full] * (case[1] not in QUICK)) for case in CASES],
 )
 def test_states_of_all_formats_give_the_same_numbers(recipe, word):
     assert round_trip(recipe, word) is not False

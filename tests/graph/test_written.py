@@ -159,13 +159,6 @@ def test_a_state_that_is_computed_of_itself_is_refused_with_what_to_write(write)
         mase_hw.trace(Model(write, (1, 4)).eval(), torch.randn(1, 4))
 
 
-def test_a_state_that_does_not_begin_with_zeros_is_refused():
-    model = frames(2, copied).eval()
-    model.state += 1
-    with pytest.raises(CaptureError, match="hardware begins with zeros"):
-        mase_hw.trace(model, torch.randn(1, 2, 4))
-
-
 def test_a_mask_that_hides_nothing_is_no_mask():
     class Masked(nn.Module):
         def forward(self, x):

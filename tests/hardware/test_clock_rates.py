@@ -2,8 +2,6 @@
 
 import json
 import statistics
-from collections.abc import Iterator
-from pathlib import Path as FilePath
 
 import pytest
 import torch
@@ -14,22 +12,17 @@ import mase_hw
 from mase_hw.cells import Adder, Mux, Table
 from mase_hw.cells._components import Component
 from mase_hw.cli import build_app
-from mase_hw.hardware import clock
 from mase_hw.hardware._delay_rules import RULES, Path, path
 from mase_hw.hardware.clock import Delays, delays
 from mase_hw.hardware.estimate import estimate_nodes
-from tests.bench import clock_fit
 from tests.bench.clock_fit import (
     Observation,
     cells_of,
     fit_units,
     fitted,
-    left_out,
     measured,
     observed,
-    refit,
 )
-from tests.bench.clock_units import UNITS, Unit
 
 
 def test_every_kind_of_part_has_a_path() -> None:
@@ -73,55 +66,6 @@ def test_the_units_of_the_fit_are_predicted_within_a_few_percent() -> None:
         errors.append(abs(guess / item.mhz - 1))
     assert statistics.median(errors) < 0.1
     assert max(errors) < 0.2
-
-
-@pytest.fixture
-def three(tmp_path: FilePath, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Three designs, files of their own, and the names of what is measured."""
-    placed: list[str] = []
-
-    def rates(name: str, unit: Unit) -> list[float]:
-        placed.append(name)
-        return [200.0 + len(name), 210.0 + len(name), 220.0 + len(name)]
-
-    names = ("relu", "add", "argmax")
-    monkeypatch.setattr(clock_fit, "fit_units", lambda: {name: UNITS[name] for name in names})
-    monkeypatch.setattr(clock_fit, "_rates", rates)
-    monkeypatch.setattr(clock_fit, "DATA", tmp_path / "fit.json")
-    monkeypatch.setattr(clock, "COEFFICIENTS", tmp_path / "coefficients.json")
-    yield placed
-    clock.delays.cache_clear()
-
-
-def test_what_changed_is_measured_again_and_nothing_else(
-    three: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = refit()
-    assert three == ["relu", "add", "argmax"]
-    assert [item.mhz[1] for item in measured().values()] == [214.0, 213.0, 216.0]
-    assert delays() == found
-    refit()
-    assert three == ["relu", "add", "argmax"]
-    source = clock_fit.source_of
-    monkeypatch.setattr(
-        clock_fit, "source_of", lambda cell: source(cell) + "x" * ("argmax" in cell.module)
-    )
-    assert [item.name for item in left_out()] == ["relu", "add"]
-    refit()
-    assert three == ["relu", "add", "argmax", "argmax"]
-
-
-def test_a_prediction_has_not_seen_its_design(three: list[str]) -> None:
-    refit()
-    before = {item.name: item.predicted_mhz for item in left_out()}
-    entries = measured()
-    entries["add"].mhz[:] = [90.0, 100.0, 110.0]
-    clock_fit._write(entries)
-    after = {item.name: item for item in left_out()}
-    assert after["add"].measured_mhz == 100.0
-    assert after["add"].predicted_mhz == before["add"]
-    assert after["add"].error == pytest.approx(before["add"] / 100 - 1)
-    assert all(after[name].predicted_mhz != before[name] for name in ("relu", "argmax"))
 
 
 def test_an_estimate_says_what_limits_the_clock(tmp_path) -> None:

@@ -25,7 +25,6 @@ FEW = {"lut": 15, "ff": 30, "carry": 16, "dsp": 2, "bram": 0.5}
 
 
 def far(found: Estimate, key: str) -> list[str]:
-    """Return the resources of which an estimate is far from the count."""
     rows = {name: (getattr(found, name), float(COUNTS[key][name])) for name in FEW}
     return [
         f"{name}: {estimated:g} estimated, {count:g} counted"

@@ -27,7 +27,6 @@ Json = dict[str, Any]
 
 
 def multiplier(cell: Json) -> Json:
-    """Return a MULT18X18D with its bits in vectors."""
     nets, given = cell["connections"], cell["parameters"]
     uses = {
         name: int(given.get(f"REG_{name}_CLK", "NONE") == "CLK0")
@@ -49,7 +48,6 @@ def multiplier(cell: Json) -> Json:
 
 
 def memory(cell: Json) -> Json:
-    """Return a DP16KD with its bits in vectors."""
     nets, given = cell["connections"], cell["parameters"]
     words = 0
     for line in range(64):
@@ -95,13 +93,7 @@ BLOCKS = {"MULT18X18D": multiplier, "DP16KD": memory}
 
 
 def simulated(project: Path, folder: Path, netlist: Json) -> bool:
-    """Return whether a netlist in place of a project's RTL is bit-exact under stalls.
-
-    Args:
-        project: an emitted project.
-        folder: becomes the project with the netlist.
-        netlist: in the JSON of Yosys; its blocks are changed.
-    """
+    """Return whether a netlist in place of a project's RTL is bit-exact under stalls."""
     shutil.copytree(project, folder)
     for module in netlist["modules"].values():
         for cell in module["cells"].values():
@@ -138,7 +130,6 @@ def yosys_share() -> Path:
 
 
 def blocks(netlist: Json, kind: str) -> list[Json]:
-    """Return the cells of a kind."""
     modules = netlist["modules"].values()
     return [cell for item in modules for cell in item["cells"].values() if cell["type"] == kind]
 

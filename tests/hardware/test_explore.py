@@ -17,6 +17,7 @@ from mase_hw.graph import trace
 from mase_hw.hardware.estimate import estimate, estimate_nodes
 from mase_hw.hardware.explore import Explorer, Targets, split_targets
 from mase_hw.models import perceptron
+from tests.flow.perceptrons import layer_file
 
 
 class Residual(torch.nn.Module):
@@ -92,12 +93,6 @@ def test_the_design_of_a_target_keeps_it(graphs):
     assert found.dsp <= 6
 
 
-def test_more_resources_are_never_slower(explorers):
-    intervals = [explorers["chain"].best(Targets(max_dsp=most)).interval for most in (2, 4, 8, 16)]
-    assert intervals == sorted(intervals, reverse=True)
-    assert intervals[0] > intervals[-1]
-
-
 def test_the_same_question_has_the_same_answer(graphs):
     asked = Targets(target_interval=14)
     tables = [Explorer.of(graphs.residual).best(asked).table for _ in range(2)]
@@ -165,20 +160,16 @@ def test_what_is_fixed_stays(graphs):
     assert plan.table["linear_0"]["data_out_0_dim_0"] == 3
 
 
-def test_an_interval_below_every_design_names_what_binds(graphs):
+def test_targets_that_no_design_meets_name_what_binds(graphs, explorers):
     narrow = {"linear_0": {"data_in_0_dim_0": 1, "data_out_0_dim_0": 1}}
     with pytest.raises(ParallelismError, match=r"cannot be met: linear_0 binds, .* nearest is 48"):
         Explorer.of(graphs.chain, narrow).best(Targets(target_interval=5))
-
-
-def test_a_rate_beyond_a_budget_names_the_nearest(explorers):
-    with pytest.raises(ParallelismError, match=r"nearest is .* cycles, where linear_0 binds"):
-        explorers["chain"].best(Targets(target_interval=4, max_dsp=2))
-
-
-def test_a_budget_below_every_design_says_the_least(explorers):
-    with pytest.raises(ParallelismError, match=r"max_lut 10 is too little: .* at least \d+"):
-        explorers["chain"].best(Targets(max_lut=10))
+    for targets, words in (
+        (Targets(target_interval=4, max_dsp=2), r"nearest is .* cycles, where linear_0 binds"),
+        (Targets(max_lut=10), r"max_lut 10 is too little: .* at least \d+"),
+    ):
+        with pytest.raises(ParallelismError, match=words):
+            explorers["chain"].best(targets)
 
 
 @pytest.mark.parametrize(
@@ -217,15 +208,7 @@ def test_a_table_of_another_model_is_refused(graphs):
 
 @pytest.fixture
 def factory(tmp_path):
-    path = tmp_path / "net.py"
-    path.write_text(
-        "import torch\n"
-        "def factory():\n"
-        "    torch.manual_seed(0)\n"
-        "    return torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU()), "
-        "(torch.randn(16, 8),)\n"
-    )
-    return f"{path}:factory"
+    return layer_file(tmp_path)
 
 
 def test_the_command_writes_a_table_and_a_figure(factory, tmp_path):

@@ -137,7 +137,6 @@ def run(text: str, folder: Path) -> str:
 
 
 def groups(cycles: int) -> str:
-    """Return a bench of all groups, and what it says in the end."""
     instances = "\n".join(
         f"  bench_group #(.RESULTS({results}), .LANES({lanes}), .SHARED_WIDTH({shared}), "
         f".SHARED_SIGNED({int(shared_signed)}), .OWN_WIDTH({own}), .OWN_SIGNED({int(own_signed)})) "

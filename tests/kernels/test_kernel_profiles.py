@@ -183,9 +183,7 @@ def test_what_cannot_be_measured_is_listed(monkeypatch: pytest.MonkeyPatch) -> N
     assert all(row.met is None and row.measured.startswith("unmeasured") for row in rows)
 
 
-def test_linear_layers_are_measured_on_any_device(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_linear_layers_are_measured_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = (kernels.vectorized, (48, 64), 3, 1.6, 1e9, 1, "cpu")
     faster, share = kernels._gpu_linear(*arguments)
     assert faster.what == "GPU W8A16 linear, 3 x 64 x 48, vectorized, against bfloat16 F.linear"

@@ -17,6 +17,11 @@ AVAILABLE = [each for each in implementations() if not each.reason and each.name
 SHAPES = ((1, 1, 1), (1, 32, 32), (3, 77, 32), (4, 96, 32), (5, 64, 16), (2, 100, 7), (3, 33, 100))
 DTYPES = (torch.float32, torch.bfloat16)
 LINEAR = ("linear", "linear_both")
+# Columns, outputs and block: with rests, and in whole packs.
+LINEAR_SIZES = [
+    *((77, 9, block) for block in (32, 16, 5, 64)),
+    *((256, 40, 32), (1280, 21, 32), (64, 9, 64), (336, 17, 16)),
+]
 
 
 def on_device(implementation: Implementation, *tensors: Tensor | None) -> list[Any]:
@@ -164,25 +169,17 @@ def exact_operands(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("block", [32, 16, 5, 64])
-def test_linear(implementation: Implementation, block: int, dtype: torch.dtype) -> None:
-    for rows in (1, 2, 3, 7, 8, 13, 40):
-        values, codes, exponents, bias = exact_operands(rows, 77, 9, block, dtype)
+@pytest.mark.parametrize("sizes", LINEAR_SIZES, ids=str)
+def test_linear(
+    implementation: Implementation, sizes: tuple[int, int, int], dtype: torch.dtype
+) -> None:
+    columns, outputs, block = sizes
+    for rows in (1, 2, 3, 5, 7, 8, 13, 16, 40):
+        values, codes, exponents, bias = exact_operands(rows, columns, outputs, block, dtype)
         for each_bias in (bias, None):
             operands = on_device(implementation, values, codes, exponents, each_bias)
             found = implementation.function("linear")(*operands, block)
             expected = reference.linear(values, codes, exponents, each_bias, block)
-            assert_same_bits(found.cpu(), expected)
-
-
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_linear_in_whole_packs(implementation: Implementation, dtype: torch.dtype) -> None:
-    for columns, outputs, block in ((256, 40, 32), (1280, 21, 32), (64, 9, 64), (336, 17, 16)):
-        for rows in (1, 5, 16):
-            values, codes, exponents, bias = exact_operands(rows, columns, outputs, block, dtype)
-            operands = on_device(implementation, values, codes, exponents, bias)
-            found = implementation.function("linear")(*operands, block)
-            expected = reference.linear(values, codes, exponents, bias, block)
             assert_same_bits(found.cpu(), expected)
 
 
@@ -254,11 +251,11 @@ def test_every_instruction_set(path: int) -> None:
         for dtype in DTYPES:
             test_every_code_under_every_exponent(native, dtype)
             test_large_results_that_bypass_the_cache(dtype)
-            test_linear_in_whole_packs(native, dtype)
             for kind in KINDS:
                 test_quantize_and_back(native, kind, dtype)
-            for block in (32, 16, 5, 64):
-                test_linear(native, block, dtype)
+            for sizes in LINEAR_SIZES:
+                test_linear(native, sizes, dtype)
+            for block in (32, 16, 5):
                 test_linear_at_the_ends_of_float32(dtype, block)
         test_linear_error_is_that_of_float_sums(native)
         test_linear_both(native, 32, 0)

@@ -1,23 +1,13 @@
 """Mutations are what they say, one at a time, and those that change something are seen."""
 
-import shutil
 from collections import Counter
 
 import pytest
 
-from mase_hw.errors import ConfigError
-from tests.bench.groups.mutants import SHARES, choose, sums
+from tests.bench.groups.mutants import SHARES
 from tests.bench.mutant_designs import SOURCES
 from tests.bench.mutant_runs import End, Subject
-from tests.bench.mutations import (
-    Finder,
-    Mutation,
-    combined,
-    invert,
-    memory_bits,
-    package,
-    replaced,
-)
+from tests.bench.mutations import Finder, Mutation, combined, replaced
 
 pytestmark = pytest.mark.full
 
@@ -55,11 +45,6 @@ def test_a_statement_is_left_out_and_keeps_its_branch():
     assert replaced(TEXT, mutation("q <= d;", "", "statement")).count(b"<=") == 0
 
 
-def test_the_choice_is_a_number_or_made_in_the_run():
-    assert "localparam int chosen = 3;" in package(3)
-    assert "$fopen" in package(None)
-
-
 def test_mutations_of_every_kind_are_found_where_the_design_is(subject, found):
     kinds = Counter(item.kind for item in found)
     assert kinds.keys() == SHARES.keys() - {"memory"}
@@ -71,23 +56,6 @@ def test_mutations_of_every_kind_are_found_where_the_design_is(subject, found):
     # A wire is no buffer, and the design has no external memory.
     assert not any("axi" in item.file for item in found)
     assert any("mase_level" in str(item) and item.kind == "operator" for item in found)
-
-
-def test_the_same_seed_gives_the_same_sample_and_nothing_twice(subject, found):
-    first, second = choose([subject], 60), choose([subject], 60)
-    assert first == second
-    assert len(set(first)) == len(first) >= 60
-    assert Counter(item.kind for _, item in first).keys() == SHARES.keys()
-
-
-def test_a_bit_of_a_memory_is_inverted_and_back(subject, tmp_path):
-    copy = shutil.copytree(subject.whole, tmp_path / "copy")
-    (item,) = memory_bits(subject.whole, subject.summary, 3, 1)
-    before = (copy / item.file).read_bytes()
-    invert(copy, item)
-    assert (copy / item.file).read_bytes() != before
-    invert(copy, item)
-    assert (copy / item.file).read_bytes() == before
 
 
 def test_mutants_end_as_they_should(subject, found):
@@ -106,19 +74,3 @@ def test_mutants_end_as_they_should(subject, found):
     same = next(item for item in found if item.kind == "parameter" and "gen_" not in item.was
                 and subject.is_same_circuit(item))  # fmt: skip
     assert subject.simulated(0, same) == End("equivalent", "the same circuit")
-
-
-def test_what_is_equivalent_or_does_not_build_is_no_survivor():
-    ends = [End("mismatch")] * 97 + [End("left")] * 3 + [End("equivalent"), End("refused")]
-    rows = list(sums("all", ends))
-    assert rows[0].measured == "101 (1 more do not)"
-    assert rows[-1].measured == "97.0 %; 3"
-    assert rows[-1].met
-    assert not list(sums("all", [*ends, End("left")]))[-1].met
-
-
-def test_a_design_that_is_not_there(subject):
-    from tests.bench.groups.mutants import Mutants
-
-    with pytest.raises(ConfigError, match="no design is called 'resnet'"):
-        Mutants().only(["resnet"])

@@ -265,10 +265,7 @@ SIGNALS = nn.Sequential(
 
 
 def _networks():
-    for name, module, shape in [
-        ("images", IMAGES, (4, 2, 9, 8)),
-        ("signals", SIGNALS, (4, 3, 12)),
-    ]:
+    for name, module, shape in [("images", IMAGES, (4, 2, 9, 8)), ("signals", SIGNALS, (4, 3, 12))]:
         for parallelism in (1, 2, 3, 4):
             marks = [] if (name, parallelism) == ("signals", 2) else [pytest.mark.full]
             yield pytest.param(module, shape, parallelism, marks=marks, id=f"{name}-{parallelism}")

@@ -38,64 +38,19 @@ from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, Bench, Case, cell_case,
 # Of another precision than that with which the package decides ties.
 EXACT = Precise(400)
 MP = EXACT.context
-SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 FULL = pytest.mark.full
-
-
-def _phi(x):
-    return (1 + MP.erf(x / MP.sqrt(2))) / 2
 
 
 def _gelu_tanh(x):
     return x / 2 * (1 + MP.tanh(MP.sqrt(2 / MP.pi) * (x + MP.mpf(0.044715) * x**3)))
 
 
-def _soft(x):
-    return MP.log(1 + MP.exp(x))
-
-
-# Second opinions on equations, for whom one is written: nothing here is needed for a new function.
-TEXTBOOK = {
-    "abs": lambda x: -x if x < 0 else x,
-    "celu": lambda x: x if x > 0 else MP.exp(x) - 1,
-    "clamp": lambda x: min(max(x, -0.5), 1.25),
-    "cos": lambda x: (MP.expj(x) + MP.expj(-x)).real / 2,
-    "elu": lambda x: x if x > 0 else MP.exp(x) - 1,
-    "erf": lambda x: 1 - MP.erfc(x),
-    "exp": MP.exp,
-    "expm1": MP.expm1,
-    "gelu": lambda x: x * _phi(x),
-    "hardshrink": lambda x: x if abs(x) > 0.5 else MP.mpf(0),
-    "hardsigmoid": lambda x: min(max(x / 6 + MP.mpf(1) / 2, 0), 1),
-    "hardswish": lambda x: x * min(max((x + 3), 0), 6) / 6,
-    "hardtanh": lambda x: min(max(x, -1), 1),
-    "leaky_relu": lambda x: x if x > 0 else MP.mpf(0.01) * x,
-    "log": lambda x: MP.ln(x) if x > 0 else -MP.inf,
-    "log10": lambda x: MP.log10(x) if x > 0 else -MP.inf,
-    "log1p": lambda x: MP.log1p(x) if x > -1 else -MP.inf,
-    "log2": lambda x: MP.log(x, 2) if x > 0 else -MP.inf,
-    "log_sigmoid": lambda x: MP.log(1 / (1 + MP.exp(-x))),
-    "mish": lambda x: x * MP.tanh(_soft(x)),
-    "neg": lambda x: -x,
-    "pow": lambda x: x * x * x,
-    "reciprocal": lambda x: x**-1 if x else MP.inf,
-    "relu": lambda x: max(x, 0),
-    "relu6": lambda x: min(max(x, 0), 6),
-    "rsqrt": lambda x: MP.power(x, -0.5) if x > 0 else MP.inf,
-    "selu": lambda x: SELU_SCALE * (x if x > 0 else SELU_ALPHA * (MP.exp(x) - 1)),
-    "sigmoid": lambda x: 1 / (1 + MP.exp(-x)),
-    "silu": lambda x: x / (1 + MP.exp(-x)),
-    "sin": lambda x: (MP.expj(x) - MP.expj(-x)).imag / 2,
-    "softplus": lambda x: x if x > 20 else _soft(x),
-    "softshrink": lambda x: MP.sign(x) * max(abs(x) - 0.5, 0),
-    "softsign": lambda x: x / (1 + abs(x)),
-    "sqrt": lambda x: MP.power(x, 0.5) if x > 0 else MP.mpf(0),
-    "square": lambda x: x**2,
-    "tanh": lambda x: (MP.exp(2 * x) - 1) / (MP.exp(2 * x) + 1),
-    "tanhshrink": lambda x: x - MP.tanh(x),
-    "threshold": lambda x: x if x > 0.1 else MP.mpf(0.7),
-}
 NAMES = sorted(operator.name for operator in unary_operators())
+# Functions of which wide operands may take too many segments.
+STEEP = {
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "base_power", "cosh", "erfc", "exp2"),
+    *("logit", "sinc", "sinh"),
+}
 
 
 def exact(name: str, **attributes):
@@ -160,15 +115,6 @@ def test_an_equation_is_what_torch_computes(name):
     defined = ~torch.isnan(expected)
     assert int(defined.sum()) > 30
     assert torch.allclose(found[defined], expected[defined], rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("name", sorted(set(TEXTBOOK) & set(NAMES)))
-def test_an_equation_is_what_a_textbook_says(name):
-    function = exact(name)
-    for code in range(-160, 161):
-        x = MP.mpf(code) / 8
-        found, expected = function(x), MP.mpf(TEXTBOOK[name](x))
-        assert found == expected or abs(found - expected) <= MP.ldexp(1 + abs(expected), -300), x
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -267,11 +213,12 @@ def is_refused(name: str, operand: Fixed, result: Fixed) -> bool:
     return bool(problems)
 
 
+@pytest.mark.first(*(f"{name}-16" for name in NAMES), "gelu-32", "cos-32", "tanh-13")
 @pytest.mark.parametrize("width", [13, 16, 24, 32])
 @pytest.mark.parametrize("name", NAMES)
 def test_wide_operands_are_within_one_step_and_a_part_of_the_value(name, width):
     rng = random.Random(f"{name}{width}")
-    if name in TEXTBOOK:
+    if name not in STEEP:
         assert is_refused(name, *WIDE[width]) == (width in TOO_STEEP.get(name, set()))
     for operand, result in (WIDE[width], UNSIGNED[width]):
         if is_refused(name, operand, result):
@@ -301,17 +248,6 @@ def test_all_wide_operands_are_within_one_step(name, width):
         expected = oracle(exact(name), codes, operand, result)
         steps = (evaluate(name, codes, operand, result) - expected).abs()
         assert int(steps.max()) <= 1, (operand, result, codes[steps.argmax()])
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_reference_agrees_with_torch(name):
-    # Half a step is the rounding of the result; torch itself computes in float64 here.
-    operand, result = Fixed(12, 7), Fixed(24, 12)
-    codes = all_codes(operand)
-    found = result.decode(evaluate(name, codes, operand, result))
-    real = in_torch(name, operand.decode(codes))
-    real, defined = real.clamp(-2048, 2048 - 2.0**-12), ~torch.isnan(real)
-    assert float((found - real)[defined].abs().max()) <= 0.5 * 2**-12 + 1e-9
 
 
 DOMAINS = [
@@ -435,7 +371,7 @@ def test_error_table_is_what_is_promised():
     assert len(rows) == 3 * len(NAMES)
     for row in rows:
         if row.module is None:
-            assert row.operator not in TEXTBOOK, row
+            assert row.operator in STEEP, row
             continue
         assert row.exhaustive == (row.operand.width <= 16)
         assert row.worst_steps <= 1
@@ -765,6 +701,7 @@ def bench(tmp_path_factory):
     return Bench(cases, tmp_path_factory.mktemp("bench")), built
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("mode", PRESSURE_MODES)
 def test_modules_equal_their_references(bench, mode):
     compiled, built = bench
@@ -781,6 +718,7 @@ def test_modules_equal_their_references(bench, mode):
             assert found & mask == wanted & mask, (name, mode, beat, hex(found), hex(wanted))
 
 
+@pytest.mark.full
 def test_modules_are_clean_for_verilator(bench, tmp_path):
     for case, _, _ in bench[1].values():
         lint(case, tmp_path)
@@ -795,6 +733,7 @@ def expected_lanes(call: Call) -> list[int]:
     return [sum(lane * ones << (i * width) for i, lane in enumerate(beat)) for beat in inside]
 
 
+@pytest.mark.full
 def test_latency_is_as_scheduled(bench):
     compiled, built = bench
     for name, output in compiled.run("none").items():

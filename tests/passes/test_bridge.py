@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-import mase_hw
 from mase_hw.arithmetic.carriers import exact_bits, exact_fixed, exact_fixed_of, exact_float
 from mase_hw.arithmetic.quotient import Quotient, exact_quotient
 from mase_hw.emit.flow import quantize, to_hardware
@@ -50,7 +49,6 @@ WIDE = ("mxint8", "block_minifloat", "block_fp", "mxfp8", "block_log")
 
 
 def rationals(number, codes):
-    """Return the exact values of codes, from their definition in real numbers."""
     return [Fraction(value) for value in number.decode(codes).flatten().tolist()]
 
 
@@ -132,7 +130,6 @@ def floor_log2(value):
 
 
 def block_values(number, values):
-    """Return what a block holds, by the rule of its format, in rational numbers."""
     element, scale = number.element, number.scale
     largest = max(map(abs, values))
     place = -(1 << 20)
@@ -241,10 +238,7 @@ EXACT = [name for name in (*BLOCKS, *SCALARS) if name not in WIDE]
 OFTEN = ("mxint8 narrow", "block_minifloat narrow", "fp8_e4m3", "mxint8")
 CASES = [
     pytest.param(*case, marks=[] if case[1] in OFTEN else pytest.mark.full)
-    for case in (
-        *product(OPERATORS, EXACT),
-        *product(("max_pool2d", "amax", "flatten"), WIDE),
-    )
+    for case in (*product(OPERATORS, EXACT), *product(("max_pool2d", "amax", "flatten"), WIDE))
 ]
 
 
@@ -275,7 +269,6 @@ SCALED = {
 
 
 def in_steps(number, codes, scale):
-    """Return values in steps of a scale; the quotient of scales has 18 bits."""
     ratio = Fraction(number.scale) / Fraction(scale)
     if ratio != 1:
         unit = Fraction(2) ** (floor_log2(ratio) - 17)
@@ -376,49 +369,6 @@ def test_exact_fixed_point_has_no_configuration():
         Fixed.fit(-1.0, 1.0, width=33)
 
 
-NETS = {
-    **{name: BLOCKS[name] for name in ("mxint8", "mxint4", "block_minifloat narrow")},
-    "fp8_e4m3": SCALARS["fp8_e4m3"],
-    "scaled": {"name": "scaled_integer", "width": 8, "symmetric": False},
-}
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", NETS)
-def test_modules_equal_the_reference_under_stalls(name, tmp_path):
-    """Pools, a sum of two streams, what is joined, and a layer behind it."""
-
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first = nn.Conv2d(1, 4, 3, padding=1)
-            self.second = nn.Conv2d(4, 4, 3, padding=1)
-            self.last = nn.Linear(8 * (4 if name == "mxint8" else 1), 3)
-
-        def forward(self, x):
-            x = torch.relu(self.first(x))
-            x = torch.relu(self.second(x) + x)
-            x = torch.cat([x, torch.tanh(x)], 1)
-            x = nn.functional.max_pool2d(x, 2)
-            if name != "mxint8":
-                x = nn.functional.adaptive_avg_pool2d(x, 1)
-            return self.last(x.flatten(1))
-
-    torch.manual_seed(0)
-    fields = NETS[name]
-    config = entry(fields) | {
-        f"weight_{key}": value for key, value in fields.items() if key not in ("name", "symmetric")
-    }
-    mg = quantize(trace(Net().eval(), torch.rand(8, 1, 4, 4)), {"default": {"config": config}})
-    project = mase_hw.emit_verilog(mg, output=tmp_path / "net", parallelism=2)
-    for options in ({}, {"stall": 0.4}):
-        report = mase_hw.simulate(project, samples=6, seed=1, **options)
-        assert report.bit_exact, report.first_mismatch or report.violations
-        if not options:
-            assert report.latency_cycles == report.predicted_latency_cycles
-            assert report.interval_cycles == report.predicted_interval_cycles
-
-
 MXINT8 = {"name": "mxint", "width": 8, "block_size": 4, "exponent_width": 4}
 # Rows of scores take fewer exponents.
 SCORES = {**MXINT8, "exponent_width": 3}
@@ -498,13 +448,3 @@ def test_an_encoder_layer_has_hardware_in_blocks():
     assert spec(hardware.outputs[0]).quantized.name == "mxint"
     with torch.no_grad():
         assert (values - model(ids)).abs().max() < 0.1
-
-
-@pytest.mark.full
-def test_an_encoder_layer_in_blocks_equals_its_reference(tmp_path):
-    _, _, mg = encoder()
-    project = mase_hw.emit_verilog(mg, output=tmp_path / "encoder", parallelism=2)
-    for options in ({}, {"stall": 0.4}):
-        report = mase_hw.simulate(project, samples=6, seed=3, **options)
-        assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.elements > 0

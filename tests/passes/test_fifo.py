@@ -72,23 +72,6 @@ def test_a_queue_lies_before_what_repeats():
     assert all(depth * 2 <= 2 * TOKENS for depth in depths.values())
 
 
-def test_branches_that_are_late_alike_follow_each_other():
-    class Late(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.slow = nn.Linear(32, 32)
-
-        def forward(self, x):
-            y = self.slow(x)
-            return (x + y) * (x - torch.relu(y))
-
-    found = queues_of(Late(), torch.randn(2, 32))
-    assert set(found) == {"x_fifo", "x_fifo_fifo"} or set(found) == {"x_fifo"}
-    assert found["x_fifo"][0] * 2 >= 32
-    if "x_fifo_fifo" in found:
-        assert found["x_fifo_fifo"][0] < found["x_fifo"][0]
-
-
 def test_results_that_never_meet_need_no_queue():
     class Apart(nn.Module):
         def __init__(self):

@@ -78,6 +78,7 @@ def test_results_change_less_than_when_weights_are_rounded_to_nearest(descriptio
             assert squared_error(weight - found, hessian) < nearest
 
 
+@pytest.mark.first("fixed 4", "mxint 4", IDS[1])
 @pytest.mark.parametrize("description", FORMATS, ids=IDS)
 def test_each_part_of_the_method_lessens_the_error(description):
     """On average over problems; a sweep in every one, as it never takes a step that adds error."""

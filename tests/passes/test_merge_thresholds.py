@@ -123,11 +123,7 @@ def test_thresholds_equal_any_normalisation(seed, width, bits):
 
 @pytest.mark.parametrize(
     ("module", "last", "width"),
-    [
-        (Last(norm(6)), fixed(8), 7),
-        (Last(norm(6)), fixed(2), 18),
-        (Last(nn.ReLU()), fixed(3), 7),
-    ],
+    [(Last(norm(6)), fixed(8), 7), (Last(norm(6)), fixed(2), 18), (Last(nn.ReLU()), fixed(3), 7)],
     ids=["too many results", "too many codes", "nothing is saved"],
 )
 def test_other_chains_stay(module, last, width):

@@ -94,7 +94,7 @@ def test_a_product_with_several_matrices_is_written_with_linear_layers(name):
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_product_with_a_constant_is_one_linear_layer(name, tmp_path):
+def test_a_product_with_a_constant_is_one_linear_layer(name):
     function, shapes, shape = LAYERS[name]
     model, x = With(function, *shapes), values(*shape)
     mg = canonicalize(trace(model, x))
@@ -103,9 +103,7 @@ def test_a_product_with_a_constant_is_one_linear_layer(name, tmp_path):
     assert found.count("linear") == 1
     assert not {"mul", "add", "matmul", "addmm", "einsum"} & set(found)
     assert len(list(mg.model.parameters())) == len(shapes), "the weights are trained as before"
-    quantized = quantize(mg)
-    assert preflight(quantized) == []
-    mase_hw.emit_verilog(quantized, output=tmp_path / "project")
+    assert preflight(quantize(mg)) == []
 
 
 def test_factors_of_addmm_are_those_of_its_constants():

@@ -67,7 +67,6 @@ class Centred(nn.Module):
 
 
 def layers(**fields):
-    """Return number formats for everything that computes."""
     return {"by": "type", "default": {"config": fields}}
 
 
@@ -120,7 +119,6 @@ def quantized():
 
 
 def computed(mg):
-    """Return the computed depths."""
     graph = flow.to_hardware(mg)
     return {
         node.name: node.args[1]
@@ -147,7 +145,6 @@ def least(mg, name):
 
 
 def hangs(mg, depths, folder):
-    """Return whether the design does, whatever the check says of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(flow, "verify_progress_analysis_pass", lambda mg, args: (mg, {}))
         project = mase_hw.emit_verilog(mg, output=folder, queues=depths)
@@ -230,28 +227,6 @@ def test_depths_around_the_least(quantized, tmp_path_factory, data, model):
         for name, bound in bounds.items()
     }
     assert hangs(mg, depths, tmp_path_factory.mktemp("net") / "net") == refused(mg, depths)
-
-
-class Repeated(nn.Module):
-    def forward(self, x):
-        x = torch.relu(x)
-        return x.repeat(1, 1, 2), x
-
-
-@pytest.mark.full
-def test_copies_of_lanes_are_wires(tmp_path):
-    """Beside a fork they hold no beat, and wait for none of their own results."""
-    table = {"default": "auto"}
-    project = mase_hw.emit_verilog(
-        Repeated(), torch.randn(4, 3, 4), output=tmp_path / "repeated", parallelism=table
-    )
-    assert "mase_copy_lanes" in {node.module for node in project.design.nodes}
-    free = mase_hw.simulate(project, samples=10)
-    assert free.bit_exact, free.first_mismatch
-    assert free.interval_cycles == free.predicted_interval_cycles
-    assert free.latency_cycles == free.predicted_latency_cycles
-    report = mase_hw.simulate(project, samples=10, stall=0.4)
-    assert report.bit_exact, report.first_mismatch or report.violations
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,6 @@ def test_the_hardware_has_the_same_zeros(criterion, tmp_path):
         ({"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
         ({}, "sparsity is None"),
         ({"sparsity": 0.5, "nodes": ["tan_1"]}, "no node is called 'tan_1'; did you mean tanh_1"),
-        ({"sparsity": 0.5, "n": 2, "m": 4}, "has no argument 'n'"),
         ({"sparsity": 0.5, "scope": "all"}, "scope is 'all'"),
     ],
 )

@@ -292,7 +292,6 @@ class Norms(nn.Module):
         ({}, "sparsity is None"),
         ({"sparsity": 0.5, "nodes": ["a"]}, "channels of 'a' cannot leave"),
         ({"sparsity": 0.5, "criterion": "l3"}, "criterion is 'l3'"),
-        ({"sparsty": 0.5}, "did you mean sparsity"),
     ],
 )
 def test_bad_pruning_is_refused(arguments, message):

@@ -125,7 +125,6 @@ def with_norms_over(model, kept):
 
 
 def table_of(mg, name):
-    """Return the weight of a layer, whatever it is called."""
     weights = [item for item in mg.node(name).all_input_nodes if item.op == "get_attr"]
     return mg.constant(weights[0]).detach()
 

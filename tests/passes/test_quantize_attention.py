@@ -51,7 +51,6 @@ def _turned(x):
 
 
 def fitted(width):
-    """Return what rounds a tensor in fixed point that is fitted to it."""
     return lambda values: Fixed.fit_values(values, width=width).round_values(values)
 
 

@@ -9,7 +9,6 @@ STEADY = np.arange(40)
 
 
 def waiting(gone, taken):
-    """Return the most beats that have gone and are not yet taken."""
     come = np.searchsorted(gone, taken, side="right")
     return int((come - np.arange(taken.size)).max())
 

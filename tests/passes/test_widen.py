@@ -47,7 +47,6 @@ def agreement(mg: mase_hw.MaseGraph) -> float:
 
 
 def ports(mg: mase_hw.MaseGraph) -> list[Format]:
-    """Return the formats of inputs."""
     return [common(node).results["data_out_0"].quantized for node in mg.inputs]
 
 

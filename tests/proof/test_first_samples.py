@@ -25,8 +25,6 @@ def queue(depth):
 
 
 def narrowest(cls):
-    """Return the cell with the fewest bits at its ports."""
-
     def bits(cell):
         return sum(port.width_bits for port in (*cell.inputs.values(), *cell.outputs.values()))
 

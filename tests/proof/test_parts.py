@@ -143,11 +143,7 @@ MORE_PROVED = [
 
 
 @pytest.mark.first(3)
-@pytest.mark.parametrize(
-    "part",
-    [*PROVED, *MORE_PROVED],
-    ids=str,
-)
+@pytest.mark.parametrize("part", [*PROVED, *MORE_PROVED], ids=str)
 def test_a_part_is_proved_whole(part):
     rows = list(prove_part(part, limit_seconds=LIMIT_SECONDS))
     assert {row.claim for row in rows} >= {"stable", "not invented", "offered in time"}

@@ -71,7 +71,6 @@ def concrete(circuit: Transition) -> tuple[int, set[int]]:
 
 
 def whole(circuit: Transition):
-    """Return what is found where nothing is followed."""
     return Reach(circuit, circuit.bad, NAMED, {}, range(REGISTERS)).found(20.0)
 
 

@@ -124,9 +124,7 @@ class ResidualBranches(nn.Module):
 
 BLOCKS = {"data_in_block_size": 8, "weight_block_size": 8}
 # One unit of 8 lanes.
-DOT = {
-    "parallelism": {"default": 1, "linear": {"data_in_0_dim_0": 8, "data_out_0_dim_0": 1}},
-}
+DOT = {"parallelism": {"default": 1, "linear": {"data_in_0_dim_0": 8, "data_out_0_dim_0": 1}}}
 JET = (16, 64, 32, 32, 5)
 EXTERNAL = {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}
 SIXTEEN = {"name": "fixed", "data_in_width": 16, "data_out_width": 16}
@@ -206,11 +204,7 @@ def _network(name: str, folder: Path) -> tuple[Project, Tensor]:
     module.load_state_dict(load_file(_weights(name)))
     graph = trace(module.eval(), split.train_inputs[:EXAMPLES], name=_identifier(name))
     project = mase_hw.emit_verilog(
-        graph,
-        output=folder,
-        config=model.config,
-        parallelism="auto",
-        multipliers=NETWORKS[name],
+        graph, output=folder, config=model.config, parallelism="auto", multipliers=NETWORKS[name]
     )
     return project, split.test_inputs[:INFERENCES]
 

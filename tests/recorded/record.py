@@ -64,7 +64,6 @@ def measure(name: str, fields: Sequence[str] = FIELDS) -> dict[str, dict[str, An
 
 
 def fields_of(name: str) -> tuple[str, ...]:
-    """Return what is recorded of a design."""
     return tuple(field for field in FIELDS if field != "paused" or name in designs.SMALL)
 
 
@@ -94,13 +93,11 @@ def digest(codes: Tensor) -> str:
 
 
 def load() -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the record."""
     found: dict[str, dict[str, dict[str, Any]]] = json.loads(PATH.read_text())
     return found
 
 
 def differences(name: str, recorded: Entry, found: Entry) -> list[str]:
-    """Return what of `found` breaks the record, one line for each figure."""
     lines = []
     for field, figures in found.items():
         before = recorded.get(field, {})
@@ -117,7 +114,6 @@ def differences(name: str, recorded: Entry, found: Entry) -> list[str]:
 
 
 def _problem(field: str, figure: str, recorded: Any, found: Any) -> str | None:
-    """Return why a figure differs, if it does."""
     if field != "area" or "nothing" in (recorded, found):
         return None if found == recorded else "must be equal"
     if figure in AREA_HELD and found > recorded * (1 + AREA_TOLERANCE):
@@ -137,7 +133,6 @@ def _inexact(name: str, recorded: Mapping[str, Any], found: Mapping[str, Any]) -
 
 
 def refused(name: str, recorded: Entry, found: Entry) -> str | None:
-    """Return why figures are not fit to be recorded, if they are not."""
     faults = sum(found.get(field, {}).get(FAULTS, 0) for field in ("outputs", "paused"))
     if faults:
         return f"{name} is not recorded: {faults} {FAULTS}"
@@ -147,7 +142,6 @@ def refused(name: str, recorded: Entry, found: Entry) -> str | None:
 
 
 def explain(name: str, lines: Sequence[str]) -> str:
-    """Return the message of a test that found differences."""
     return "\n".join([*lines, f"to record anew on purpose: {COMMAND} {name} [--field FIELD ...]"])
 
 

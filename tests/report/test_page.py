@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.errors import EmissionError, OutputError
 from mase_hw.report import write_report
 from tests.flow.perceptrons import command
 
@@ -138,16 +137,6 @@ def test_two_projects_are_shown_side_by_side(project, tmp_path, monkeypatch, cap
     assert "both.html" in text
     both = Outline((tmp_path / "both.html").read_text()).text
     assert "Beside fast" in both
-
-
-@pytest.mark.full
-def test_wrong_folders_and_files_of_others_are_told(project, tmp_path):
-    with pytest.raises(EmissionError, match="is not a mase-hw project"):
-        write_report(tmp_path)
-    (tmp_path / "mine.html").write_text("mine")
-    with pytest.raises(OutputError, match="is left alone: only what mase-hw wrote"):
-        write_report(project.folder, tmp_path / "mine.html")
-    assert (tmp_path / "mine.html").read_text() == "mine"
 
 
 @pytest.mark.skipif(BROWSER is None, reason="needs Chromium")

@@ -35,6 +35,7 @@ from mase_hw.hardware.estimate import (
 from mase_hw.models import perceptron
 from mase_hw.search.objective import hardware_metrics
 from tests.bench.least_squares import Observation, fitted
+from tests.flow.perceptrons import layer_file
 
 
 def graph(width, sizes=(16, 32, 5)):
@@ -194,15 +195,7 @@ def test_external_weights_are_estimated_where_they_lie():
 
 @pytest.fixture
 def factory(tmp_path):
-    path = tmp_path / "net.py"
-    path.write_text(
-        "import torch\n"
-        "def factory():\n"
-        "    torch.manual_seed(0)\n"
-        "    return torch.nn.Sequential(torch.nn.Linear(8, 6), torch.nn.ReLU()), "
-        "(torch.randn(16, 8),)\n"
-    )
-    return f"{path}:factory"
+    return layer_file(tmp_path)
 
 
 def test_the_command_prints_a_table_and_an_object(factory):

@@ -28,7 +28,6 @@ def graph() -> MaseGraph:
 
 
 def found(tmp_path: Path, **tables: object) -> dict[int, dict[str, object]]:
-    """Return what each trial proposed."""
     seen: dict[int, dict[str, object]] = {}
 
     def objective(_: MaseGraph, trial: object) -> float:

@@ -77,8 +77,6 @@ TWO_CHAINS = ((SCALE1,), (SCALE3,))
 def make_reference(
     chains: Sequence[Sequence[Layer]] = CHAIN,
 ) -> Callable[[list[Tensor], Sequence[str]], Mapping[str, Tensor]]:
-    """Return the integer reference of chains of sound layers."""
-
     def reference(inputs: list[Tensor], nodes: Sequence[str]) -> Mapping[str, Tensor]:
         found = {}
         for codes, chain in zip(inputs, chains, strict=True):

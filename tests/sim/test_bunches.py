@@ -11,12 +11,7 @@ import mase_hw
 from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
 
 LATENCY, INTERVAL = 300, 100
-LATES = {
-    "none": [0],
-    "pairs": [0, -32],
-    "fours": [32, 0, 0, 32],
-    "fives": [13, -40, 0, 5, 0],
-}
+LATES = {"none": [0], "pairs": [0, -32], "fours": [32, 0, 0, 32], "fives": [13, -40, 0, 5, 0]}
 
 
 def ends(late, interval, count):

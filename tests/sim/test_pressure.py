@@ -22,7 +22,6 @@ def slow(tmp_path_factory):
 
 
 def changed(project, folder, module, old, new):
-    """Return a copy of a project in which a module says something else."""
     copy = shutil.copytree(project.folder, folder / "copy")
     path = copy / "rtl" / f"{module}.sv"
     text = path.read_text()

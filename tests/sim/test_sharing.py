@@ -90,10 +90,7 @@ def test_many_lanes_share_the_code_of_a_dot_product(tmp_path):
     for project in (more, most):
         summary = DesignSummary.load(project.folder)
         (dot,) = summary.repeated
-        assert (dot.module, set(dot.ports)) == (
-            "mase_dot_product",
-            {"data", "weight", "sum"},
-        )
+        assert (dot.module, set(dot.ports)) == ("mase_dot_product", {"data", "weight", "sum"})
         sizes.append(_code_bytes(project.folder, summary))
     # Four times the multipliers.
     assert sizes[1] < 2.5 * sizes[0], sizes

@@ -6,7 +6,6 @@ SINGLE = [cell for kind in cells() for cell in kind.samples()]
 
 
 def netlist_of(cell: Cell) -> Netlist | None:
-    """Return the netlist of a cell; None where it takes or sends no streams of its own."""
     ports = {name: port for name, port in cell.inputs.items() if port.beats}
     # Biases and factors come beat for beat with results.
     if not ports or not cell.outputs or {"bias", "factor", "mask"} & set(ports):

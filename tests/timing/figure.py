@@ -29,12 +29,10 @@ class Residual(nn.Module):
         self.second = nn.Conv2d(2, 2, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum of both."""
         return self.second(torch.relu(self.first(x))) + x
 
 
 def residual() -> MaseGraph:
-    """Return the graph in hardware, with its queue."""
     torch.manual_seed(0)
     return to_hardware(quantize(trace(Residual(), torch.randn(8, 2, 8, 8))), parallelism=2)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from transformers import ResNetConfig, ResNetForImageClassification
 
 from mase_hw.cells import Cell, Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
@@ -34,8 +33,6 @@ EARLY = 4
 
 @pytest.fixture
 def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
-    """Return what lets every design be sampled, with so many beats of a tensor."""
-
     def lower(samples: int) -> None:
         for module in (times, prediction):
             monkeypatch.setattr(module, "MOST_BEATS", 0)
@@ -129,7 +126,6 @@ class Residual(nn.Module):
         self.short = nn.Conv2d(4, 8, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return the sum."""
         return torch.relu(self.second(torch.relu(self.first(x))) + self.short(x))
 
 
@@ -165,18 +161,6 @@ def test_queue_too_short(sampled_times: Callable[[int], None]) -> None:
     queues = [node.name for node in to_hardware(graph).nodes if "fifo" in node.name]
     with pytest.raises(EmissionError, match="would deadlock"):
         to_hardware(graph, queues=dict.fromkeys(queues, 9))
-
-
-def _resnet(size: int) -> MaseGraph:
-    torch.manual_seed(0)
-    config = ResNetConfig(
-        embedding_size=8,
-        hidden_sizes=[8, 16, 32, 64],
-        depths=[2, 2, 2, 2],
-        layer_type="basic",
-        num_labels=10,
-    )
-    return _of(ResNetForImageClassification(config), (3, size, size))
 
 
 def _of(model: nn.Module, shape: tuple[int, ...]) -> MaseGraph:
@@ -216,23 +200,12 @@ def test_queues_of_registered_networks(
     _held_to_all_beats(_registered(name), 4 if samples == 16 else "auto")
 
 
-@pytest.mark.parametrize("samples", [2, pytest.param(16, marks=pytest.mark.full)])
+@pytest.mark.first("loop-2", "two directions-2")
+@pytest.mark.parametrize("samples", [2, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int], None]) -> None:
     sampled_times(samples)
     _held_to_all_beats(_loop(name), 1)
-
-
-@pytest.mark.parametrize(
-    "size", [32, 64, *(pytest.param(n, marks=pytest.mark.full) for n in (48, 96))]
-)
-def test_queues_of_residual_networks_of_any_size(
-    size: int, sampled_times: Callable[[int], None]
-) -> None:
-    mg = _resnet(size)
-    for samples in (64, SAMPLES):
-        sampled_times(samples)
-        _held_to_all_beats(mg, 1)
 
 
 @pytest.mark.parametrize(
