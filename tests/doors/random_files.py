@@ -59,9 +59,12 @@ class File:
                                 name=f"{kind}_{len(self.nodes)}", **attributes)  # fmt: skip
         run = _evaluator([made], {n: self.tensors[n] for n in inputs if n in self.tensors}, names)
         streams = [name for name in inputs if name and name not in self.tensors]
-        columns = []
-        for row in range(SAMPLES if streams else 1):
-            columns.append(run.run(None, {name: self.values[name][row] for name in streams}))
+        # What is computed of constants alone has one value.
+        given = {name: self.values[name] for name in streams}
+        columns = [
+            run.run(None, {name: rows[row % len(rows)] for name, rows in given.items()})
+            for row in range(max(map(len, given.values()), default=1))
+        ]
         found = [list(column) for column in zip(*columns, strict=True)]
         for column in found:
             sizes = [item.size for item in column]
@@ -155,6 +158,16 @@ def _unary(kind, **ranges):
     def add(f):
         given = {key: float(f.random.uniform(*ends)) for key, ends in ranges.items()}
         return f.node(kind, _reals(f), **given)
+
+    return add
+
+
+def _above(kind, low):
+    """A function of numbers above a bound."""
+
+    def add(f):
+        bounds = map(f.tensor, np.float32([low + 0.25, 8]))
+        return f.node(kind, f.quantise(f.node("Clip", _reals(f), *bounds))[0])
 
     return add
 
@@ -317,15 +330,120 @@ def _prelu(f):
 
 def _resize(f):
     x = _reals(f, (4,))
-    scales = f.tensor(np.array([1, 1, 2, f.choose(1, 2)], np.float32))
-    mode = f.choose("nearest", "linear")
-    given = {"nearest_mode": "floor"} if mode == "nearest" else {}
-    where = "asymmetric" if given else f.choose("half_pixel", "align_corners")
+    scales = f.tensor(np.array([1, 1, f.choose(2, 2, 0.5, 1.5), f.choose(1, 2)], np.float32))
+    mode = f.choose("nearest", "linear", "linear", "cubic")
+    given = {}
+    if mode == "nearest":
+        given["nearest_mode"] = f.choose("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    where = f.choose("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
     return f.node("Resize", x, "", scales, mode=mode, coordinate_transformation_mode=where, **given)
 
 
-def _upsample(f):
-    return _resize(f)
+def _recurrent(kind, gates):
+    def add(f):
+        x = _reals(f, (3,))
+        size, inputs = 2, f.shape_of(x)[2]
+        weight = f.constant([1, gates * size, inputs], 1, 0.7)
+        again = f.constant([1, gates * size, size], 1, 0.7)
+        bias = [f.constant([1, 2 * gates * size])] if f.chance(0.5) else []
+        turned = f.node("Transpose", x, perm=[1, 0, 2])
+        more = {"linear_before_reset": f.choose(0, 1)} if kind == "GRU" else {}
+        made = f.node(kind, turned, weight, again, *bias, results=1, hidden_size=size, **more)
+        return f.node("Transpose", made, perm=[2, 0, 1, 3])
+
+    return add
+
+
+def _attention(f):
+    x = _reals(f, (4,))
+    like = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == f.shape_of(x)]
+    keys, values = f.choose(*like), f.choose(*like)
+    return f.node("Attention", x, keys, values, is_causal=f.choose(0, 1))
+
+
+def _rotary(f):
+    x = _reals(f, (4,))
+    _, _, count, size = f.shape_of(x)
+    if size % 2:
+        raise UnfitError("odd")
+    angles = f.random.uniform(0, 3, (1, count, size // 2))
+    tables = [f.tensor(function(angles).astype(np.float32)) for function in (np.cos, np.sin)]
+    return f.node("RotaryEmbedding", x, *tables, interleaved=f.choose(0, 1))
+
+
+def _grid_sample(f):
+    x = _reals(f, (4,))
+    grid = f.tensor((f.random.integers(-9, 10, (1, 2, 3, 2)) / 8).astype(np.float32))
+    mode, padding = f.choose("linear", "nearest"), f.choose("zeros", "border")
+    return f.node("GridSample", x, grid, mode=mode, padding_mode=padding)
+
+
+def _updates(f, shape):
+    like = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == shape]
+    return f.choose(*like) if like and f.chance(0.6) else f.constant(shape)
+
+
+def _scatter_nd(f):
+    x = _reals(f, (2, 3, 4))
+    shape = f.shape_of(x)
+    index = f.tensor(np.array([[0, f.random.integers(shape[1])]]))
+    how = f.choose("none", "none", "add", "mul", "max")
+    return f.node("ScatterND", x, index, _updates(f, [1, *shape[2:]]), reduction=how)
+
+
+def _scatter_elements(f):
+    x = _reals(f, (2, 3))
+    index = np.argsort(f.random.random(f.shape_of(x)), -1)
+    how, updates = f.choose("none", "none", "add", "max"), _updates(f, f.shape_of(x))
+    return f.node("ScatterElements", x, f.tensor(index), updates, axis=-1, reduction=how)
+
+
+def _gather_nd(f):
+    x = _reals(f, (2, 3, 4))
+    index = f.random.integers(0, f.shape_of(x)[1], (1, 2, 1))
+    return f.node("GatherND", x, f.tensor(index), batch_dims=1)
+
+
+def _compress(f):
+    x = _reals(f, (2, 3, 4))
+    axis = int(f.random.integers(1, len(f.shape_of(x))))
+    kept = f.random.random(f.shape_of(x)[axis]) < 0.6
+    return f.node("Compress", x, f.tensor(kept), axis=axis)
+
+
+def _determinant(f):
+    x = _reals(f, (3, 4))
+    size = f.shape_of(x)
+    least = min(size[-2:])
+    ends = [np.array([0, 0]), np.array([least] * 2), np.array([len(size) - 2, len(size) - 1])]
+    return f.node("Det", f.node("Slice", x, *map(f.tensor, ends)))
+
+
+def _col2im(f):
+    x = _reals(f, (3,))
+    shapes = [1, f.shape_of(x)[2] + 1], [1, 2]
+    return f.node("Col2Im", x, *(f.tensor(np.array(item)) for item in shapes))
+
+
+def _crop(f):
+    x = _reals(f, (2, 3, 4))
+    axis = len(f.shape_of(x)) - 1
+    size = f.shape_of(x)[axis] + f.choose(-1, 1, 2)
+    return f.node("CenterCropPad", x, f.tensor(np.array([size])), axes=[axis])
+
+
+def _reverse(f):
+    x = _reals(f, (3, 4))
+    lengths = f.tensor(np.array([f.random.integers(1, f.shape_of(x)[1] + 1)]))
+    return f.node("ReverseSequence", x, lengths, batch_axis=0, time_axis=1)
+
+
+def _one_hot(f):
+    x = _reals(f, (2, 3))
+    count = f.shape_of(x)[-1]
+    place = f.node("ArgMax", x, axis=-1, keepdims=0)
+    given = f.tensor(np.array(count)), f.tensor(np.float32([0, 1]))
+    return f.node("OneHot", place, *given, axis=-1)
 
 
 def _conv(kind):
@@ -450,7 +568,6 @@ RECIPES = {
         for kind in [
             "Abs",
             "Acos",
-            "Acosh",
             "Asin",
             "Asinh",
             "Atan",
@@ -464,7 +581,6 @@ RECIPES = {
             "Gelu",
             "HardSwish",
             "Identity",
-            "Log",
             "Mish",
             "Neg",
             "Reciprocal",
@@ -484,6 +600,8 @@ RECIPES = {
         ]
     },
     **{kind: _unary(kind, alpha=(0.05, 1.2)) for kind in ("Celu", "Elu", "LeakyRelu")},
+    "Log": _above("Log", 0),
+    "Acosh": _above("Acosh", 1),
     "ThresholdedRelu": _unary("ThresholdedRelu", alpha=(0.1, 1.5)),
     "HardSigmoid": _unary("HardSigmoid", alpha=(0.1, 0.3), beta=(0.4, 0.6)),
     "Shrink": _shrink,
@@ -535,6 +653,22 @@ RECIPES = {
     "TopK": _top_k,
     "PRelu": _prelu,
     "Resize": _resize,
+    "RNN": _recurrent("RNN", 1),
+    "GRU": _recurrent("GRU", 3),
+    "LSTM": _recurrent("LSTM", 4),
+    "Attention": _attention,
+    "RotaryEmbedding": _rotary,
+    "GridSample": _grid_sample,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "GatherND": _gather_nd,
+    "Compress": _compress,
+    "Det": _determinant,
+    "Col2Im": _col2im,
+    "CenterCropPad": _crop,
+    "ReverseSequence": _reverse,
+    "OneHot": _one_hot,
+    "GroupNormalization": _norm("GroupNormalization", 2, num_groups=1),
     "AveragePool": _image("AveragePool", kernel_shape=[2, 2]),
     "MaxPool": _image("MaxPool", kernel_shape=[2, 2]),
     "GlobalAveragePool": _image("GlobalAveragePool"),
@@ -585,38 +719,18 @@ EXACT_OF_REALS = frozenset(
         "QuantizeLinear",
     ]
 )
-# Settings, whole numbers, and what stands in recipes of others or has no second evaluation.
-WITHOUT = {
-    *("AffineGrid", "Attention", "BlackmanWindow", "CenterCropPad", "Col2Im", "Compress"),
-    *("CumProd", "Det", "EyeLike", "GRU", "GatherND", "GridSample", "HammingWindow", "HannWindow"),
-    *("LSTM", "OneHot", "RNN", "ReverseSequence", "RotaryEmbedding", "Scatter", "ScatterElements"),
-    *("ScatterND", "TensorScatter"),
-    "And",
-    "Or",
-    "Xor",
-    "Not",
-    "Where",
-    "Cast",
-    "DequantizeLinear",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseNot",
-    "BitwiseOr",
-    "BitwiseXor",
-    "CastLike",
-    "Constant",
-    "ConstantOfShape",
-    "Range",
-    "Shape",
-    "Size",
-    "IsInf",
-    "IsNaN",
-    "Upsample",
-    "ConvInteger",
-    "QLinearConv",
-    "Swish",
-    "GroupNormalization",
+# Operators that have no recipe of their own, by the reason.
+REASONS = {
+    "in recipes of others": "And Or Xor Not Where Cast DequantizeLinear",
+    "of constants alone": "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike "
+    "Range Shape Size",
+    "of whole numbers or places, which nothing rounds": "BitShift BitwiseAnd BitwiseNot BitwiseOr "
+    "BitwiseXor CastLike IsInf IsNaN",
+    "not of the opset": "CumProd Scatter Swish TensorScatter Upsample",
+    "as MatMulInteger and QLinearMatMul": "ConvInteger QLinearConv",
+    "of a matrix of two rows and three columns": "AffineGrid",
 }
+WITHOUT = {kind for kinds in REASONS.values() for kind in kinds.split()}
 
 
 def random_file(seed, kind=None):
@@ -626,7 +740,16 @@ def random_file(seed, kind=None):
         seed: of everything.
         kind: a recipe that it has to hold; any by chance when None.
     """
+    for attempt in range(20):
+        made = _random_file((seed, attempt), kind)
+        if made is not None and kind in {None, *made[0].recipes}:
+            return made
+    return None
+
+
+def _random_file(seed, kind):
     f = File(seed)
+    f.recipes = []
     f.usable = ["x"]
     kinds = [*RECIPES]
     wanted = [f.choose(*kinds) for _ in range(int(f.random.integers(0, 3)))]
@@ -651,6 +774,7 @@ def random_file(seed, kind=None):
                 if f.chance(0.1):
                     results.append(made)
                 f.usable = [*f.usable[-3:], made]
+                f.recipes.append(name)
                 break
             except (ValueError, IndexError, TypeError, RuntimeError, AssertionError):
                 # The evaluator of onnx refuses what does not fit by any of them.
