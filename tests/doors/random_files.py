@@ -749,7 +749,7 @@ def random_file(seed, kind=None):
 
 def _random_file(seed, kind):
     f = File(seed)
-    f.recipes = []
+    f.recipes = {}
     f.usable = ["x"]
     kinds = [*RECIPES]
     wanted = [f.choose(*kinds) for _ in range(int(f.random.integers(0, 3)))]
@@ -762,7 +762,7 @@ def _random_file(seed, kind):
         for _ in range(8):
             before = len(f.nodes), len(f.rounded), [*f.usable]
             try:
-                made = RECIPES[name](f)
+                made = own = RECIPES[name](f)
                 if f.kind_of(made) == "f" and f.chance(0.93):
                     made, _, given = f.quantise(made)
                     twice = f.choose("no", "no", "no", "no", "same", "other")
@@ -774,7 +774,7 @@ def _random_file(seed, kind):
                 if f.chance(0.1):
                     results.append(made)
                 f.usable = [*f.usable[-3:], made]
-                f.recipes.append(name)
+                f.recipes[name] = own
                 break
             except (ValueError, IndexError, TypeError, RuntimeError, AssertionError):
                 # The evaluator of onnx refuses what does not fit by any of them.
@@ -792,11 +792,26 @@ def _random_file(seed, kind):
             return None
     outputs = [*dict.fromkeys([*results, last])]
     f.reached = _reached(f.nodes, outputs)
+    f.recipes = {name for name, own in f.recipes.items() if own in f.reached}
     f.nodes = [node for node in f.nodes if node.output[0] in f.reached]
     used = {name for node in f.nodes for name in node.input}
     f.tensors = {name: item for name, item in f.tensors.items() if name in used}
     f.rounded = [item for item in f.rounded if item[0] in f.reached | {"x"}]
-    return (f, outputs) if "x" in used else None
+    return (f, outputs) if "x" in used and _starts_exactly(f.nodes, outputs) else None
+
+
+def _starts_exactly(nodes, outputs):
+    """True where what is computed before the first rounding is one exact function."""
+    reals = set()
+    for node in nodes:
+        if node.op_type != "QuantizeLinear":
+            if reals.intersection(node.input):
+                return False
+            if "x" in node.input:
+                reals.update(node.output)
+                if node.op_type not in EXACT_OF_REALS:
+                    return False
+    return not reals.intersection(outputs)
 
 
 def _reached(nodes, outputs):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import Counter
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -20,9 +21,12 @@ import torch
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
+from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.importers.onnx._families import functions
+from mase_hw.ops import Numeric, operators
 from tests.doors.random_files import RECIPES, WITHOUT, Oracle, random_file
+from tests.doors.rational import NotRationalError, Rationals
 
 # Steps from a tie within which a number that is approximated may have the neighbouring code.
 NEXT_TO_TIE = 2.0**-7
@@ -59,22 +63,32 @@ def judged(seed, folder):
     x = inputs_of(f, seed, entry)
     found = reference([entry.encode(torch.from_numpy(x).flatten(0, 1))])
     oracle, apart = Oracle(f, outputs), []
+    rationals, approximated = Rationals(f.model(outputs)), approximates(low)
     for row, given in enumerate(x):
         wanted, distance, finite = oracle(given)
         if not finite:
             continue
+        # What is exact is judged next to ties as well.
+        decided = distance > NEXT_TO_TIE
+        with suppress(NotRationalError):
+            wanted, decided = rationals(given), decided or not approximated
         theirs = runtime.run(None, {"x": given})
         for place, node in enumerate(reference.outputs):
             number, codes = spec(node).quantized, found[node.name].reshape(len(x), -1)[row]
             values = np.asarray(wanted[place], np.float64).ravel()
             near = 1e-4 * max(1e-9, np.abs(values).max())
             off = np.abs(number.decode(codes).numpy() - values) > near
-            if off.any() and distance > NEXT_TO_TIE:
+            if off.any() and decided:
                 apart.append(f"{off.sum()} of {off.size} codes of {node.name} in row {row}")
             unlike = np.abs(np.asarray(theirs[place], np.float64).ravel() - values) > near
             if unlike.any() and distance > NEXT_TO_TIE:
                 apart.append(f"ONNX Runtime and the package onnx differ in row {row}")
     return "; ".join(apart[:3]) or "taken"
+
+
+def approximates(low):
+    found = (operators().get(str(common(node).operator)) for node in low.nodes)
+    return any(item is not None and Numeric.of(item).approximates for item in found)
 
 
 def inputs_of(f, seed, entry):

@@ -30,7 +30,7 @@ class Hardshrink(Unary, Borrowed):
 
     name = "hardshrink"
     targets = ("aten.hardshrink.default",)
-    keeps_format = True
+    keeps_format = jumps = True
     also_for = "shrink"
 
     def equation(self, x: Real, math: RealMath, attributes: Attributes) -> Real:

@@ -186,7 +186,7 @@ def _commutes(node: Node) -> bool:
 def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
     """Return whether a node keeps formats, or chooses between elements of several streams."""
     if common(node).operator is None or _commutes(node):
-        return common(node).operator is not None
+        return common(node).operator is not None and not Numeric.of(_operator(node)).jumps
     operator = _operator(node)
     if not isinstance(operator, Selecting) or mg.call(node).constants:
         return False
@@ -276,7 +276,11 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
         given = {known.get(item) for _, item in stream_operands(node)}
         if is_rounding(node):
             known[node] = _format(node)
-        elif node not in known and _commutes_with_rounding(mg, node) and len(given) == 1:
+        elif (
+            node not in known
+            and (_commutes(node) or _commutes_with_rounding(mg, node))
+            and len(given) == 1
+        ):
             (number,) = given
             if number is not None:
                 known[node] = number
