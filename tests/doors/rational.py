@@ -323,13 +323,12 @@ class Rationals:
         self.nodes = []
         for node in model.graph.node:
             attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
-            compute = _evaluated(model, node)
             if node.op_type in _FUNCTIONS:
                 compute = partial(_FUNCTIONS[node.op_type], attributes)
-            elif node.op_type in LINEAR:
-                compute = partial(_linear, compute)
-            elif node.op_type == "MaxPool":
-                compute = partial(_largest, compute)
+            else:
+                compute = _evaluated(model, node)
+                for kinds, way in ((LINEAR, _linear), (ORDERED, _largest)):
+                    compute = partial(way, compute) if node.op_type in kinds else compute
             self.nodes.append((node, compute))
         self.outputs = [item.name for item in model.graph.output]
 
@@ -357,6 +356,7 @@ SETTINGS = frozenset(["Resize", "GridSample"])
 # Operators that weigh elements by quotients of small whole numbers.
 LINEAR = SETTINGS | {"AveragePool"}
 MOST_PARTS = 1 << 10
+ORDERED = frozenset(["MaxPool"])
 
 
 def fractions(array):
