@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 OPSET = 23
+QONNX = "qonnx.custom_op.general"
 # Inputs of which ranges are taken.
 SAMPLES = 6
 MOST_ELEMENTS = 128
@@ -722,8 +723,8 @@ EXACT_OF_REALS = frozenset(
 # Operators that have no recipe of their own, by the reason.
 REASONS = {
     "in recipes of others": "And Or Xor Not Where Cast DequantizeLinear",
-    "of constants alone": "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape EyeLike "
-    "Range Shape Size",
+    "of constants alone": "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape "
+    "EyeLike Range Shape Size",
     "of whole numbers or places, which nothing rounds": "BitShift BitwiseAnd BitwiseNot BitwiseOr "
     "BitwiseXor CastLike IsInf IsNaN",
     "not of the opset": "CumProd Scatter Swish TensorScatter Upsample",
@@ -798,6 +799,65 @@ def _random_file(seed, kind):
     f.tensors = {name: item for name, item in f.tensors.items() if name in used}
     f.rounded = [item for item in f.rounded if item[0] in f.reached | {"x"}]
     return (f, outputs) if "x" in used and _starts_exactly(f.nodes, outputs) else None
+
+
+def as_qonnx(model, random):
+    """Return a file whose pairs of a quantiser and its inverse are `Quant` of 3 to 8 bits.
+
+    Returns:
+        The file; None where codes are read otherwise.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    held = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    rounded = {n.output[0]: n for n in model.graph.node if n.op_type == "QuantizeLinear"}
+    nodes, tensors = [], {}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear":
+            continue
+        if node.op_type != "DequantizeLinear":
+            if any(name in rounded for name in node.input):
+                return None
+            nodes.append(node)
+            continue
+        codes, scale, point = node.input
+        if codes not in rounded and codes not in held:
+            return None
+        bits, kind = int(random.integers(3, 9)), held[point].dtype
+        whole = min(8 * kind.itemsize, 12)
+        rank = held[codes].ndim if codes in held else 0
+        shape = [-1 if d == 0 else 1 for d in range(rank)] if held[scale].size > 1 else []
+        if held[scale].size > 1 and node.attribute[0].i != 0:
+            return None
+        steps = held[scale].reshape(shape) * np.float32(
+            2 ** (whole - bits) * random.uniform(0.8, 1.2)
+        )
+        source, zero = codes, np.float32(0)
+        if codes in rounded:
+            source = rounded[codes].input[0]
+            # QONNX adds zero points before ties are rounded to even numbers.
+            least, most = (
+                (-(2 ** (bits - 1)), 2 ** (bits - 1) - 2) if kind != np.uint8 else (0, 2**bits - 2)
+            )
+            zero = np.float32(np.clip(int(held[point]) // 2 ** (whole + 1 - bits) * 2, least, most))
+        else:
+            tensors[codes + "r"] = held[codes].astype(np.float32) * held[scale].reshape(shape)
+            source = codes + "r"
+        unsigned = codes in rounded and kind == np.uint8
+        name = node.output[0]
+        tensors |= {name + "s": steps, name + "z": zero, name + "b": np.float32(bits)}
+        settings = {"signed": int(not unsigned), "narrow": 0, "rounding_mode": "ROUND"}
+        names = [source, name + "s", name + "z", name + "b"]
+        nodes.append(helper.make_node("Quant", names, [name], domain=QONNX, name=name, **settings))
+    read = {name for node in nodes for name in node.input}
+    tensors |= {name: item for name, item in held.items() if name in read}
+    del made.graph.node[:], made.graph.initializer[:]
+    made.graph.node.extend(nodes)
+    made.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(item), name) for name, item in tensors.items()
+    )
+    made.opset_import.append(helper.make_opsetid(QONNX, 1))
+    return made
 
 
 def _starts_exactly(nodes, outputs):

@@ -392,6 +392,15 @@ def _to_reals(attributes, codes, scale, point):
     return (np.asarray(whole * _channels(scale, axis, rank), object).reshape(codes.shape),)
 
 
+def _quant(attributes, real, scale, point, bits):
+    assert attributes["rounding_mode"] == b"ROUND"
+    signed, count = attributes["signed"], int(bits)
+    low = -(2 ** (count - 1)) if signed else 0
+    steps = np.asarray(real / scale + point, object)
+    codes = np.array([round(Fraction(item)) for item in steps.flat], object).reshape(steps.shape)
+    return (np.asarray((np.clip(codes, low, low + 2**count - 1) - point) * scale, object),)
+
+
 def _cast(attributes, values):
     floats = attributes["to"] in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
     return (values.astype(object) + 0 if floats else values.astype(np.int64),)
@@ -412,7 +421,12 @@ def _largest(compute, values):
     return (order[compute(places.reshape(values.shape).astype(np.float64))[0].astype(int)],)
 
 
-_FUNCTIONS = {"QuantizeLinear": _to_codes, "DequantizeLinear": _to_reals, "Cast": _cast}
+_FUNCTIONS = {
+    "QuantizeLinear": _to_codes,
+    "DequantizeLinear": _to_reals,
+    "Quant": _quant,
+    "Cast": _cast,
+}
 
 
 def _evaluated(model, node):

@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import Counter
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 
 import numpy as np
 import onnx
@@ -25,7 +26,8 @@ from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.importers.onnx._families import functions
 from mase_hw.ops import Numeric, operators
-from tests.doors.random_files import RECIPES, WITHOUT, Oracle, random_file
+from tests.doors.qonnx_execution import executed
+from tests.doors.random_files import RECIPES, WITHOUT, Oracle, as_qonnx, random_file
 from tests.doors.rational import NotRationalError, Rationals
 
 # Steps from a tie within which a number that is approximated may have the neighbouring code.
@@ -125,6 +127,62 @@ def test_codes_are_those_of_the_file_or_it_is_refused(tmp_path):
 def test_codes_of_two_thousand_files(part, tmp_path):
     counts = check(range(100 * part, 100 * part + 100), tmp_path)
     assert counts["taken"] >= 40
+
+
+def qonnx_judged(seed, folder):
+    """Return what became of a random file of `Quant` nodes, as `judged` does."""
+    made = random_file(seed)
+    model = made and as_qonnx(made[0].model(made[1]), made[0].random)
+    if not model:
+        return "unfit"
+    path = folder / f"q{seed}.onnx"
+    onnx.save(model, str(path))
+    try:
+        reference = IntegerReference(lowered(quantize(mase_hw.trace(path))))
+    except MaseError:
+        return "refused"
+    entry = spec(reference.inputs[0]).quantized
+    x = entry.round_values(torch.from_numpy(inputs_of(made[0], seed, entry)))
+    found = reference([entry.encode(x.flatten(0, 1))])
+    with redirect_stdout(StringIO()):
+        theirs, names = executed(path, [x.flatten(0, 1)])
+    rationals = Rationals(model)
+    for place, node in enumerate(reference.outputs):
+        codes = spec(node).quantized.decode(found[node.name]).numpy().reshape(len(x), -1)
+        for row, (own, other) in enumerate(
+            zip(codes, theirs[names[place]].numpy().reshape(codes.shape), strict=True)
+        ):
+            if differ(own, other).any():
+                # Single precision is off next to a tie.
+                try:
+                    exact = rationals(x[row].numpy())[place].reshape(-1)
+                except NotRationalError:
+                    return f"codes of qonnx differ in row {row}"
+                if differ(own, exact).any():
+                    return f"codes of rational numbers differ in row {row}"
+    return "taken"
+
+
+def differ(first, second):
+    return np.abs(first - second) > 1e-4 * max(1e-9, np.abs(second).max())
+
+
+def test_codes_of_quant_nodes_are_those_of_qonnx(tmp_path):
+    pytest.importorskip("qonnx")
+    results = {seed: qonnx_judged(seed, tmp_path) for seed in range(24)}
+    assert not {seed: item for seed, item in results.items() if item not in KNOWN}
+    assert Counter(results.values())["taken"] >= 8
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("number", range(5))
+def test_verilog_of_a_random_file_gives_its_codes(number, tmp_path):
+    seeds = range(100 * number, 100 * number + 100)
+    seed = next(seed for seed in seeds if judged(seed, tmp_path) == "taken")
+    graph = quantize(mase_hw.trace(tmp_path / f"f{seed}.onnx"))
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "design")
+    report = mase_hw.simulate(project, mase_hw.trace(tmp_path / f"f{seed}.onnx").example_inputs)
+    assert report.bit_exact
 
 
 def test_a_code_that_is_off_by_one_is_noticed(tmp_path, monkeypatch):
