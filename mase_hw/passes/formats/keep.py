@@ -120,6 +120,8 @@ def _hoist(mg: MaseGraph) -> bool:
             return True
         if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
             continue
+        if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
+            continue
         number = _asked(producer)
         if number is None:
             continue

@@ -18,7 +18,7 @@ from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Value
 Reals = npt.NDArray[np.float64]
 _LINEAR = ("linear", "bilinear")
 # Odd denominators that are tried, the power of two beside them, and what doubles may be off.
-_MOST_PARTS, _DYADIC, _NEAR = 64, 16, 1e-9
+_MOST_PARTS, _DYADIC, _NEAR = 128, 16, 1e-9
 
 
 def _resize(node: NodeCall, x: Value, *given: Value) -> Value:
@@ -64,12 +64,16 @@ def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
 
 
 def _parts(matrix: Reals) -> int:
-    """Odd common denominator of weights, whose numerators few bits hold; 1 where there is none."""
+    """Odd common denominator of weights, whose numerators few bits hold.
+
+    Where there is none it is the largest: before a division weights are constants between
+    roundings, exact in as many bits as they take.
+    """
     for parts in range(1, _MOST_PARTS, 2):
         whole = matrix * parts * _DYADIC
         if np.abs(whole - np.round(whole)).max() < _NEAR:
             return parts
-    return 1
+    return _MOST_PARTS - 1
 
 
 def _torch_mode(node: NodeCall, rank: int, mode: str, how: str, whole: bool) -> str | None:
