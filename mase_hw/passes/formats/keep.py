@@ -120,8 +120,9 @@ def _hoist(mg: MaseGraph) -> bool:
         if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
             continue
         number = _asked(producer)
-        if number is None:
+        if number is None or _moves_bounds(producer):
             continue
+        update(producer, exact=True)
         _round_operands(mg, producer, node)
         for rounding in list(producer.users):
             rounding.replace_all_uses_with(producer)
@@ -175,6 +176,26 @@ def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     given = {"data_in_0": number.decode(codes)}
     found = operator.compute(node.target, aten_arguments(node), given)
     return torch.equal(number.encode(found), codes)
+
+
+def _moves_bounds(node: Node) -> bool:
+    """True where a rounding that has gone past a node has rounded its bounds."""
+    producers = [item for _, item in stream_operands(node)]
+    passed = metadata(node).exact and len(producers) == 1 and is_rounding(producers[0])
+    return passed and not _keeps_bounds(node, _format(producers[0]))
+
+
+def _keeps_bounds(node: Node, number: Format) -> bool:
+    """True where the bounds of a node, or what it pads with, are numbers of a format."""
+    operator, streams = operator_of(node), stream_operands(node)
+    if len(streams) > 1 or not (isinstance(operator, Elementwise) or operator.name == "pad"):
+        return True
+    shape = common(node).operands["data_in_0"].shape
+    for end in number.decode(number.encode(torch.tensor([-math.inf, math.inf]))).tolist():
+        result = overload(node.target)(torch.full(shape, end), *node.args[1:], **node.kwargs)
+        if not torch.equal(number.round_values(result), result):
+            return False
+    return True
 
 
 def _commutes(node: Node) -> bool:
@@ -281,7 +302,7 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
             and len(given) == 1
         ):
             (number,) = given
-            if number is not None:
+            if number is not None and (metadata(node).exact or _keeps_bounds(node, number)):
                 known[node] = number
         elif node not in known:
             own = _own_format(mg, node, known)
