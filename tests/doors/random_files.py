@@ -29,15 +29,16 @@ class File:
 
     Args:
         seed: of everything.
+        shape: of the input; any when None.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, shape=None):
         self.random = np.random.default_rng(seed)
         self.nodes, self.tensors, self.kinds = [], {}, []
         # Results of codes with the scale and zero point to read them.
         self.rounded, self.values = [], {}
         rank = int(self.random.choice([2, 3, 4], p=[0.4, 0.2, 0.4]))
-        self.shape = [1, *(int(item) for item in self.random.integers(2, 6, rank - 1))]
+        self.shape = shape or [1, *(int(item) for item in self.random.integers(2, 6, rank - 1))]
         self.values["x"] = [
             self.random.normal(size=self.shape).astype(np.float32) * 2 for _ in range(SAMPLES)
         ]

@@ -27,7 +27,7 @@ from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.importers.onnx._families import functions
 from mase_hw.ops import Numeric, operators
 from tests.doors.qonnx_execution import executed
-from tests.doors.random_files import RECIPES, WITHOUT, Oracle, as_qonnx, random_file
+from tests.doors.random_files import RECIPES, WITHOUT, File, Oracle, as_qonnx, random_file
 from tests.doors.rational import NotRationalError, Rationals
 
 # Steps from a tie within which a number that is approximated may have the neighbouring code.
@@ -45,9 +45,11 @@ def test_every_operator_has_a_recipe_or_is_named():
 def judged(seed, folder):
     """Return what became of a random file: `taken`, `refused`, `unfit`, or what differs."""
     made = random_file(seed, KINDS[seed % len(KINDS)])
-    if made is None:
-        return "unfit"
-    f, outputs = made
+    return "unfit" if made is None else compared(*made, seed, folder)
+
+
+def compared(f, outputs, seed, folder):
+    """Return what became of a file, as `judged` does."""
     path = folder / f"f{seed}.onnx"
     onnx.save(f.model(outputs), str(path))
     options = onnxruntime.SessionOptions()
@@ -120,6 +122,36 @@ KNOWN = {"taken", "refused", "unfit"}
 def test_codes_are_those_of_the_file_or_it_is_refused(tmp_path):
     counts = check(range(40), tmp_path)
     assert counts["taken"] >= 15
+
+
+def _clipped(f, x):
+    return f.node("Clip", x, *map(f.tensor, np.float32([0.337, 1.313])))
+
+
+def _shrunk(f, x):
+    return f.node("Shrink", x, lambd=0.5, bias=0.0)
+
+
+def _padded(f, x):
+    pads = f.tensor(np.array([0, 0, 0, 0, 0, 0, 0, 1]))
+    return f.node("Pad", x, pads, f.tensor(np.float32(0.337)))
+
+
+def _resized(f, x, mode="cubic"):
+    scales = f.tensor(np.float32([1, 1, 1.5, 1]))
+    where = {"coordinate_transformation_mode": "align_corners"}
+    return f.node("Resize", x, "", scales, mode=mode, **where)
+
+
+@pytest.mark.parametrize("between", [_clipped, _shrunk, _padded, _resized])
+@pytest.mark.parametrize("roundings", [1, 2, 3])
+def test_bounds_and_weights_between_roundings_are_exact(between, roundings, tmp_path):
+    f = File(0, [1, 2, 4, 2])
+    made = between(f, f.quantise("x", np.float32(0.0712), 0)[0])
+    for scale in (0.0413, 0.0197, 0.0531)[:roundings]:
+        made = f.quantise(made, np.float32(scale))[0]
+    result = compared(f, [made], 0, tmp_path)
+    assert result == "taken" or (between is _shrunk and result == "refused")
 
 
 @pytest.mark.full
