@@ -134,7 +134,7 @@ def _shrunk(f, x):
 
 def _padded(f, x):
     pads = f.tensor(np.array([0, 0, 0, 0, 0, 0, 0, 1]))
-    return f.node("Pad", x, pads, f.tensor(np.float32(0.337)))
+    return f.node("Pad", x, pads, f.tensor(np.float32(0.347)))
 
 
 def _resized(f, x, mode="cubic"):
