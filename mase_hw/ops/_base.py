@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_flatten
 
 from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Port
-from mase_hw.formats import FIXED_POINT, Families, names_in
+from mase_hw.formats import FIXED_POINT, Families, Format, names_in
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._interface import Interface
 
@@ -84,6 +84,17 @@ class Call:
         """
         rank = max(1, len(next(iter(self.operands.values())).shape))
         return int(self.attributes.get(key, -1)) % rank
+
+    def with_formats(self, formats: Mapping[str, Format | None]) -> Call:
+        """Return this call with operands and results, by their names, in other formats."""
+        operands, results = (
+            {
+                name: spec.with_format(formats[name]) if name in formats else spec
+                for name, spec in specs.items()
+            }
+            for specs in (self.operands, self.results)
+        )
+        return replace(self, operands=operands, results=results)
 
     @property
     def streams(self) -> dict[str, TensorSpec]:

@@ -29,6 +29,7 @@ class Formula(Unary):
         bounds: low and high of `min(max(x, low), high)`.
         patterns: spellings in other torch operators, a function of a tensor.
         keeps_format: see `Numeric`.
+        jumps: see `Numeric`.
         required: values for the arguments that have no default, for tables and tests.
 
     Examples:
@@ -47,11 +48,12 @@ class Formula(Unary):
         bounds: Callable[..., tuple[float, float]] | None = None,
         patterns: Callable[[Tensor], Iterable[Spelling]] | None = None,
         keeps_format: bool = False,
+        jumps: bool = False,
         required: Attributes | None = None,
     ) -> None:
         self.name = name
         self.targets = overloads(targets)
-        self.keeps_format = keeps_format
+        self.keeps_format, self.jumps = keeps_format, jumps
         self.required_attributes = required or {}
         self._parts = {"domain": domain, "knots": knots, "bounds": bounds}
         self._equation, self._patterns = equation, patterns

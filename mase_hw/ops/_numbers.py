@@ -21,11 +21,14 @@ class Numeric(Interface):
         keeps_format: true when the result of codes in a format are codes in that format, so that
             a node without a configuration of its own takes its operand's format.
         shares_format: true when all operands and results are in one format, fitted to the result.
+        jumps: true when results of neighbouring operands may be far apart, though codes are kept:
+            what rounds the result then cannot round the operand.
         approximates: true when a result may be the neighbour of the correctly rounded one.
     """
 
     keeps_format = False
     shares_format = False
+    jumps = False
     approximates = False
 
     def result_format(self, call: Call) -> Format | None:

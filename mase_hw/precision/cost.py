@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
@@ -120,11 +119,7 @@ def in_formats(call: Call, chosen: Mapping[str, Option]) -> Call:
     formats = {name: option.number_format for name, option in chosen.items()}
     if "data_out_0" in formats and Numeric.of(call.operator).shares_format:
         formats = dict.fromkeys([*call.operands, *call.results], formats["data_out_0"])
-    operands, results = (
-        {name: spec.with_format(formats.get(name, spec.format)) for name, spec in specs.items()}
-        for specs in (call.operands, call.results)
-    )
-    return replace(call, operands=operands, results=results)
+    return call.with_formats(formats)
 
 
 def makers(operand: Operand) -> Iterator[Node]:

@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 OPSET = 23
+QONNX = "qonnx.custom_op.general"
 # Inputs of which ranges are taken.
 SAMPLES = 6
 MOST_ELEMENTS = 128
@@ -28,15 +29,16 @@ class File:
 
     Args:
         seed: of everything.
+        shape: of the input; any when None.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, shape=None):
         self.random = np.random.default_rng(seed)
         self.nodes, self.tensors, self.kinds = [], {}, []
         # Results of codes with the scale and zero point to read them.
         self.rounded, self.values = [], {}
         rank = int(self.random.choice([2, 3, 4], p=[0.4, 0.2, 0.4]))
-        self.shape = [1, *(int(item) for item in self.random.integers(2, 6, rank - 1))]
+        self.shape = shape or [1, *(int(item) for item in self.random.integers(2, 6, rank - 1))]
         self.values["x"] = [
             self.random.normal(size=self.shape).astype(np.float32) * 2 for _ in range(SAMPLES)
         ]
@@ -59,9 +61,12 @@ class File:
                                 name=f"{kind}_{len(self.nodes)}", **attributes)  # fmt: skip
         run = _evaluator([made], {n: self.tensors[n] for n in inputs if n in self.tensors}, names)
         streams = [name for name in inputs if name and name not in self.tensors]
-        columns = []
-        for row in range(SAMPLES if streams else 1):
-            columns.append(run.run(None, {name: self.values[name][row] for name in streams}))
+        # What is computed of constants alone has one value.
+        given = {name: self.values[name] for name in streams}
+        columns = [
+            run.run(None, {name: rows[row % len(rows)] for name, rows in given.items()})
+            for row in range(max(map(len, given.values()), default=1))
+        ]
         found = [list(column) for column in zip(*columns, strict=True)]
         for column in found:
             sizes = [item.size for item in column]
@@ -155,6 +160,16 @@ def _unary(kind, **ranges):
     def add(f):
         given = {key: float(f.random.uniform(*ends)) for key, ends in ranges.items()}
         return f.node(kind, _reals(f), **given)
+
+    return add
+
+
+def _above(kind, low):
+    """A function of numbers above a bound."""
+
+    def add(f):
+        bounds = map(f.tensor, np.float32([low + 0.25, 8]))
+        return f.node(kind, f.quantise(f.node("Clip", _reals(f), *bounds))[0])
 
     return add
 
@@ -317,15 +332,120 @@ def _prelu(f):
 
 def _resize(f):
     x = _reals(f, (4,))
-    scales = f.tensor(np.array([1, 1, 2, f.choose(1, 2)], np.float32))
-    mode = f.choose("nearest", "linear")
-    given = {"nearest_mode": "floor"} if mode == "nearest" else {}
-    where = "asymmetric" if given else f.choose("half_pixel", "align_corners")
+    scales = f.tensor(np.array([1, 1, f.choose(2, 2, 0.5, 1.5), f.choose(1, 2)], np.float32))
+    mode = f.choose("nearest", "linear", "linear", "cubic")
+    given = {}
+    if mode == "nearest":
+        given["nearest_mode"] = f.choose("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")
+    where = f.choose("asymmetric", "half_pixel", "align_corners", "pytorch_half_pixel")
     return f.node("Resize", x, "", scales, mode=mode, coordinate_transformation_mode=where, **given)
 
 
-def _upsample(f):
-    return _resize(f)
+def _recurrent(kind, gates):
+    def add(f):
+        x = _reals(f, (3,))
+        size, inputs = 2, f.shape_of(x)[2]
+        weight = f.constant([1, gates * size, inputs], 1, 0.7)
+        again = f.constant([1, gates * size, size], 1, 0.7)
+        bias = [f.constant([1, 2 * gates * size])] if f.chance(0.5) else []
+        turned = f.node("Transpose", x, perm=[1, 0, 2])
+        more = {"linear_before_reset": f.choose(0, 1)} if kind == "GRU" else {}
+        made = f.node(kind, turned, weight, again, *bias, results=1, hidden_size=size, **more)
+        return f.node("Transpose", made, perm=[2, 0, 1, 3])
+
+    return add
+
+
+def _attention(f):
+    x = _reals(f, (4,))
+    like = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == f.shape_of(x)]
+    keys, values = f.choose(*like), f.choose(*like)
+    return f.node("Attention", x, keys, values, is_causal=f.choose(0, 1))
+
+
+def _rotary(f):
+    x = _reals(f, (4,))
+    _, _, count, size = f.shape_of(x)
+    if size % 2:
+        raise UnfitError("odd")
+    angles = f.random.uniform(0, 3, (1, count, size // 2))
+    tables = [f.tensor(function(angles).astype(np.float32)) for function in (np.cos, np.sin)]
+    return f.node("RotaryEmbedding", x, *tables, interleaved=f.choose(0, 1))
+
+
+def _grid_sample(f):
+    x = _reals(f, (4,))
+    grid = f.tensor((f.random.integers(-9, 10, (1, 2, 3, 2)) / 8).astype(np.float32))
+    mode, padding = f.choose("linear", "nearest"), f.choose("zeros", "border")
+    return f.node("GridSample", x, grid, mode=mode, padding_mode=padding)
+
+
+def _updates(f, shape):
+    like = [n for n in f.usable if f.kind_of(n) == "f" and f.shape_of(n) == shape]
+    return f.choose(*like) if like and f.chance(0.6) else f.constant(shape)
+
+
+def _scatter_nd(f):
+    x = _reals(f, (2, 3, 4))
+    shape = f.shape_of(x)
+    index = f.tensor(np.array([[0, f.random.integers(shape[1])]]))
+    how = f.choose("none", "none", "add", "mul", "max")
+    return f.node("ScatterND", x, index, _updates(f, [1, *shape[2:]]), reduction=how)
+
+
+def _scatter_elements(f):
+    x = _reals(f, (2, 3))
+    index = np.argsort(f.random.random(f.shape_of(x)), -1)
+    how, updates = f.choose("none", "none", "add", "max"), _updates(f, f.shape_of(x))
+    return f.node("ScatterElements", x, f.tensor(index), updates, axis=-1, reduction=how)
+
+
+def _gather_nd(f):
+    x = _reals(f, (2, 3, 4))
+    index = f.random.integers(0, f.shape_of(x)[1], (1, 2, 1))
+    return f.node("GatherND", x, f.tensor(index), batch_dims=1)
+
+
+def _compress(f):
+    x = _reals(f, (2, 3, 4))
+    axis = int(f.random.integers(1, len(f.shape_of(x))))
+    kept = f.random.random(f.shape_of(x)[axis]) < 0.6
+    return f.node("Compress", x, f.tensor(kept), axis=axis)
+
+
+def _determinant(f):
+    x = _reals(f, (3, 4))
+    size = f.shape_of(x)
+    least = min(size[-2:])
+    ends = [np.array([0, 0]), np.array([least] * 2), np.array([len(size) - 2, len(size) - 1])]
+    return f.node("Det", f.node("Slice", x, *map(f.tensor, ends)))
+
+
+def _col2im(f):
+    x = _reals(f, (3,))
+    shapes = [1, f.shape_of(x)[2] + 1], [1, 2]
+    return f.node("Col2Im", x, *(f.tensor(np.array(item)) for item in shapes))
+
+
+def _crop(f):
+    x = _reals(f, (2, 3, 4))
+    axis = len(f.shape_of(x)) - 1
+    size = f.shape_of(x)[axis] + f.choose(-1, 1, 2)
+    return f.node("CenterCropPad", x, f.tensor(np.array([size])), axes=[axis])
+
+
+def _reverse(f):
+    x = _reals(f, (3, 4))
+    lengths = f.tensor(np.array([f.random.integers(1, f.shape_of(x)[1] + 1)]))
+    return f.node("ReverseSequence", x, lengths, batch_axis=0, time_axis=1)
+
+
+def _one_hot(f):
+    x = _reals(f, (2, 3))
+    count = f.shape_of(x)[-1]
+    place = f.node("ArgMax", x, axis=-1, keepdims=0)
+    given = f.tensor(np.array(count)), f.tensor(np.float32([0, 1]))
+    return f.node("OneHot", place, *given, axis=-1)
 
 
 def _conv(kind):
@@ -450,7 +570,6 @@ RECIPES = {
         for kind in [
             "Abs",
             "Acos",
-            "Acosh",
             "Asin",
             "Asinh",
             "Atan",
@@ -464,7 +583,6 @@ RECIPES = {
             "Gelu",
             "HardSwish",
             "Identity",
-            "Log",
             "Mish",
             "Neg",
             "Reciprocal",
@@ -484,6 +602,8 @@ RECIPES = {
         ]
     },
     **{kind: _unary(kind, alpha=(0.05, 1.2)) for kind in ("Celu", "Elu", "LeakyRelu")},
+    "Log": _above("Log", 0),
+    "Acosh": _above("Acosh", 1),
     "ThresholdedRelu": _unary("ThresholdedRelu", alpha=(0.1, 1.5)),
     "HardSigmoid": _unary("HardSigmoid", alpha=(0.1, 0.3), beta=(0.4, 0.6)),
     "Shrink": _shrink,
@@ -535,6 +655,22 @@ RECIPES = {
     "TopK": _top_k,
     "PRelu": _prelu,
     "Resize": _resize,
+    "RNN": _recurrent("RNN", 1),
+    "GRU": _recurrent("GRU", 3),
+    "LSTM": _recurrent("LSTM", 4),
+    "Attention": _attention,
+    "RotaryEmbedding": _rotary,
+    "GridSample": _grid_sample,
+    "ScatterND": _scatter_nd,
+    "ScatterElements": _scatter_elements,
+    "GatherND": _gather_nd,
+    "Compress": _compress,
+    "Det": _determinant,
+    "Col2Im": _col2im,
+    "CenterCropPad": _crop,
+    "ReverseSequence": _reverse,
+    "OneHot": _one_hot,
+    "GroupNormalization": _norm("GroupNormalization", 2, num_groups=1),
     "AveragePool": _image("AveragePool", kernel_shape=[2, 2]),
     "MaxPool": _image("MaxPool", kernel_shape=[2, 2]),
     "GlobalAveragePool": _image("GlobalAveragePool"),
@@ -585,38 +721,18 @@ EXACT_OF_REALS = frozenset(
         "QuantizeLinear",
     ]
 )
-# Settings, whole numbers, and what stands in recipes of others or has no second evaluation.
-WITHOUT = {
-    *("AffineGrid", "Attention", "BlackmanWindow", "CenterCropPad", "Col2Im", "Compress"),
-    *("CumProd", "Det", "EyeLike", "GRU", "GatherND", "GridSample", "HammingWindow", "HannWindow"),
-    *("LSTM", "OneHot", "RNN", "ReverseSequence", "RotaryEmbedding", "Scatter", "ScatterElements"),
-    *("ScatterND", "TensorScatter"),
-    "And",
-    "Or",
-    "Xor",
-    "Not",
-    "Where",
-    "Cast",
-    "DequantizeLinear",
-    "BitShift",
-    "BitwiseAnd",
-    "BitwiseNot",
-    "BitwiseOr",
-    "BitwiseXor",
-    "CastLike",
-    "Constant",
-    "ConstantOfShape",
-    "Range",
-    "Shape",
-    "Size",
-    "IsInf",
-    "IsNaN",
-    "Upsample",
-    "ConvInteger",
-    "QLinearConv",
-    "Swish",
-    "GroupNormalization",
+# Operators that have no recipe of their own, by the reason.
+REASONS = {
+    "in recipes of others": "And Or Xor Not Where Cast DequantizeLinear",
+    "of constants alone": "BlackmanWindow HammingWindow HannWindow Constant ConstantOfShape "
+    "EyeLike Range Shape Size",
+    "of whole numbers or places, which nothing rounds": "BitShift BitwiseAnd BitwiseNot BitwiseOr "
+    "BitwiseXor CastLike IsInf IsNaN",
+    "not of the opset": "CumProd Scatter Swish TensorScatter Upsample",
+    "as MatMulInteger and QLinearMatMul": "ConvInteger QLinearConv",
+    "of a matrix of two rows and three columns": "AffineGrid",
 }
+WITHOUT = {kind for kinds in REASONS.values() for kind in kinds.split()}
 
 
 def random_file(seed, kind=None):
@@ -626,7 +742,16 @@ def random_file(seed, kind=None):
         seed: of everything.
         kind: a recipe that it has to hold; any by chance when None.
     """
+    for attempt in range(20):
+        made = _random_file((seed, attempt), kind)
+        if made is not None and kind in {None, *made[0].recipes}:
+            return made
+    return None
+
+
+def _random_file(seed, kind):
     f = File(seed)
+    f.recipes = {}
     f.usable = ["x"]
     kinds = [*RECIPES]
     wanted = [f.choose(*kinds) for _ in range(int(f.random.integers(0, 3)))]
@@ -639,7 +764,7 @@ def random_file(seed, kind=None):
         for _ in range(8):
             before = len(f.nodes), len(f.rounded), [*f.usable]
             try:
-                made = RECIPES[name](f)
+                made = own = RECIPES[name](f)
                 if f.kind_of(made) == "f" and f.chance(0.93):
                     made, _, given = f.quantise(made)
                     twice = f.choose("no", "no", "no", "no", "same", "other")
@@ -651,6 +776,7 @@ def random_file(seed, kind=None):
                 if f.chance(0.1):
                     results.append(made)
                 f.usable = [*f.usable[-3:], made]
+                f.recipes[name] = own
                 break
             except (ValueError, IndexError, TypeError, RuntimeError, AssertionError):
                 # The evaluator of onnx refuses what does not fit by any of them.
@@ -668,11 +794,85 @@ def random_file(seed, kind=None):
             return None
     outputs = [*dict.fromkeys([*results, last])]
     f.reached = _reached(f.nodes, outputs)
+    f.recipes = {name for name, own in f.recipes.items() if own in f.reached}
     f.nodes = [node for node in f.nodes if node.output[0] in f.reached]
     used = {name for node in f.nodes for name in node.input}
     f.tensors = {name: item for name, item in f.tensors.items() if name in used}
     f.rounded = [item for item in f.rounded if item[0] in f.reached | {"x"}]
-    return (f, outputs) if "x" in used else None
+    return (f, outputs) if "x" in used and _starts_exactly(f.nodes, outputs) else None
+
+
+def as_qonnx(model, random):
+    """Return a file whose pairs of a quantiser and its inverse are `Quant` of 3 to 8 bits.
+
+    Returns:
+        The file; None where codes are read otherwise.
+    """
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    held = {item.name: numpy_helper.to_array(item) for item in model.graph.initializer}
+    rounded = {n.output[0]: n for n in model.graph.node if n.op_type == "QuantizeLinear"}
+    nodes, tensors = [], {}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear":
+            continue
+        if node.op_type != "DequantizeLinear":
+            if any(name in rounded for name in node.input):
+                return None
+            nodes.append(node)
+            continue
+        codes, scale, point = node.input
+        if codes not in rounded and codes not in held:
+            return None
+        bits, kind = int(random.integers(3, 9)), held[point].dtype
+        whole = min(8 * kind.itemsize, 12)
+        rank = held[codes].ndim if codes in held else 0
+        shape = [-1 if d == 0 else 1 for d in range(rank)] if held[scale].size > 1 else []
+        if held[scale].size > 1 and node.attribute[0].i != 0:
+            return None
+        steps = held[scale].reshape(shape) * np.float32(
+            2 ** (whole - bits) * random.uniform(0.8, 1.2)
+        )
+        source, zero = codes, np.float32(0)
+        if codes in rounded:
+            source = rounded[codes].input[0]
+            # QONNX adds zero points before ties are rounded to even numbers.
+            least, most = (
+                (-(2 ** (bits - 1)), 2 ** (bits - 1) - 2) if kind != np.uint8 else (0, 2**bits - 2)
+            )
+            zero = np.float32(np.clip(int(held[point]) // 2 ** (whole + 1 - bits) * 2, least, most))
+        else:
+            tensors[codes + "r"] = held[codes].astype(np.float32) * held[scale].reshape(shape)
+            source = codes + "r"
+        unsigned = codes in rounded and kind == np.uint8
+        name = node.output[0]
+        tensors |= {name + "s": steps, name + "z": zero, name + "b": np.float32(bits)}
+        settings = {"signed": int(not unsigned), "narrow": 0, "rounding_mode": "ROUND"}
+        names = [source, name + "s", name + "z", name + "b"]
+        nodes.append(helper.make_node("Quant", names, [name], domain=QONNX, name=name, **settings))
+    read = {name for node in nodes for name in node.input}
+    tensors |= {name: item for name, item in held.items() if name in read}
+    del made.graph.node[:], made.graph.initializer[:]
+    made.graph.node.extend(nodes)
+    made.graph.initializer.extend(
+        numpy_helper.from_array(np.asarray(item), name) for name, item in tensors.items()
+    )
+    made.opset_import.append(helper.make_opsetid(QONNX, 1))
+    return made
+
+
+def _starts_exactly(nodes, outputs):
+    """True where what is computed before the first rounding is one exact function."""
+    reals = set()
+    for node in nodes:
+        if node.op_type != "QuantizeLinear":
+            if reals.intersection(node.input):
+                return False
+            if "x" in node.input:
+                reals.update(node.output)
+                if node.op_type not in EXACT_OF_REALS:
+                    return False
+    return not reals.intersection(outputs)
 
 
 def _reached(nodes, outputs):

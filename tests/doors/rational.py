@@ -6,13 +6,16 @@ to codes looks up which whole numbers lie between two halves of a step; halves g
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 # The most that single precision is off, of a number between one and two.
 ROUNDING = 2.0**-24
@@ -291,3 +294,151 @@ def last(border: Fraction, inside: bool, unit: Fraction, offset: Fraction) -> in
 
 def is_sorted(values) -> bool:
     return all(a <= b for a, b in pairwise(values))
+
+
+class Rationals:
+    """A file in rational numbers: the package onnx computes with arrays of fractions.
+
+    Args:
+        model: a file whose operators are sums, products, comparisons and movement.
+
+    Raises:
+        NotRationalError: on a call, where a result is no rational number, or where a function of
+            the package onnx does not take fractions.
+    """
+
+    def __init__(self, model):
+        settings = {
+            name for node in model.graph.node if node.op_type in SETTINGS for name in node.input[1:]
+        }
+        self.constants = {
+            item.name: array if item.name in settings else fractions(array)
+            for item in model.graph.initializer
+            for array in [numpy_helper.to_array(item)]
+        }
+        self.nodes = []
+        for node in model.graph.node:
+            attributes = {item.name: helper.get_attribute_value(item) for item in node.attribute}
+            if node.op_type in _FUNCTIONS:
+                compute = partial(_FUNCTIONS[node.op_type], attributes)
+            else:
+                compute = _evaluated(model, node)
+                for kinds, way in ((LINEAR, _linear), (ORDERED, _largest)):
+                    compute = partial(way, compute) if node.op_type in kinds else compute
+            self.nodes.append((node, compute))
+        self.outputs = [item.name for item in model.graph.output]
+
+    def __call__(self, x):
+        """Return the results for a float32 array, as arrays of float64 made of exact codes."""
+        known = {**self.constants, "x": fractions(x), "": None}
+        for node, compute in self.nodes:
+            try:
+                results = compute(*(known[name] for name in node.input))
+            except (TypeError, AttributeError, ValueError, RuntimeError) as error:
+                raise NotRationalError(f"{node.op_type}: {error}") from error
+            for name, result in zip(node.output, results, strict=False):
+                if result.dtype.kind == "f" or not all(map(_is_rational, result.flat)):
+                    raise NotRationalError(node.op_type)
+                known[name] = result
+        return [known[name].astype(np.float64) for name in self.outputs]
+
+
+class NotRationalError(ValueError):
+    """What is computed is no rational number."""
+
+
+# Operators whose further operands are settings, not numbers to compute with.
+SETTINGS = frozenset(["Resize", "GridSample"])
+# Operators that weigh elements by quotients of small whole numbers.
+LINEAR = SETTINGS | {"AveragePool"}
+MOST_PARTS = 1 << 10
+ORDERED = frozenset(["MaxPool"])
+
+
+def fractions(array):
+    """Return an array of fractions for one of floats, others as they are."""
+    if array.dtype.kind != "f":
+        return array
+    exact = np.empty(array.shape, object)
+    exact[...] = np.vectorize(Fraction, otypes=[object])(array.astype(np.float64))
+    return exact
+
+
+def _is_rational(item):
+    return isinstance(item, (Fraction, int, np.integer, np.bool_))
+
+
+def _channels(array, axis, rank):
+    return array.reshape([-1 if d == axis % rank else 1 for d in range(rank)] if array.size > 1
+                         else [1] * rank)  # fmt: skip
+
+
+def _to_codes(attributes, real, scale, point):
+    rank = real.ndim
+    steps = real / _channels(scale, attributes.get("axis", 1), rank)
+    info = np.iinfo(point.dtype)
+    codes = np.array([round(Fraction(item)) for item in steps.flat], object).reshape(real.shape)
+    codes = codes + _channels(point, attributes.get("axis", 1), rank).astype(object)
+    return (np.clip(codes, info.min, info.max).astype(point.dtype),)
+
+
+def _to_reals(attributes, codes, scale, point):
+    axis, rank = attributes.get("axis", 1), codes.ndim
+    whole = codes.astype(object) - _channels(point, axis, rank).astype(object)
+    return (np.asarray(whole * _channels(scale, axis, rank), object).reshape(codes.shape),)
+
+
+def _quant(attributes, real, scale, point, bits):
+    assert attributes["rounding_mode"] == b"ROUND"
+    signed, count = attributes["signed"], int(bits)
+    low = -(2 ** (count - 1)) if signed else 0
+    steps = np.asarray(real / scale + point, object)
+    codes = np.array([round(Fraction(item)) for item in steps.flat], object).reshape(steps.shape)
+    return (np.asarray((np.clip(codes, low, low + 2**count - 1) - point) * scale, object),)
+
+
+def _cast(attributes, values):
+    floats = attributes["to"] in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    return (values.astype(object) + 0 if floats else values.astype(np.int64),)
+
+
+def _linear(compute, values, *settings):
+    """Weigh elements as a function does that is evaluated on each of them alone."""
+    alone = np.eye(values.size).reshape(values.size, *values.shape)
+    weights = [compute(item, *settings)[0] for item in alone]
+    exact = np.vectorize(lambda item: Fraction(item).limit_denominator(MOST_PARTS), otypes=[object])
+    found = exact(np.stack(weights, -1).astype(np.float64)) @ values.reshape(-1)
+    return (found.reshape(weights[0].shape),)
+
+
+def _largest(compute, values):
+    """Compare places in the order of values."""
+    order, places = np.unique(values, return_inverse=True)
+    return (order[compute(places.reshape(values.shape).astype(np.float64))[0].astype(int)],)
+
+
+_FUNCTIONS = {
+    "QuantizeLinear": _to_codes,
+    "DequantizeLinear": _to_reals,
+    "Quant": _quant,
+    "Cast": _cast,
+}
+
+
+def _evaluated(model, node):
+    """Return the function of a node as the package onnx evaluates it."""
+    graph = helper.make_graph(
+        [node], "g",
+        [helper.make_empty_tensor_value_info(name) for name in dict.fromkeys(node.input) if name],
+        [helper.make_empty_tensor_value_info(name) for name in node.output if name],
+    )  # fmt: skip
+    single = helper.make_model(graph, opset_imports=model.opset_import, ir_version=10)
+    run = ReferenceEvaluator(single)
+
+    def compute(*operands):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pairs = zip(node.input, operands, strict=True)
+            return run.run(None, {name: item for name, item in pairs if name})
+
+    return compute

@@ -129,6 +129,7 @@ SHRINKS = (
         lambda x, math, lambd=0.5: math.where(abs(x) > lambd, x, 0 * x),
         knots=lambda lambd=0.5: (-lambd, lambd),
         keeps_format=True,
+        jumps=True,
     ),
     Formula("tanhshrink", "mase.tanhshrink.default", lambda x, math: x - math.tanh(x)),
 )

@@ -5,19 +5,22 @@ The result is a whole number without sign, of as many bits as the largest index 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.cells import Netlist
 from mase_hw.cells.argmax import Argmax as ArgmaxCell
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.ops._base import Call, Example, Reference, example
-from mase_hw.ops._numbers import Numeric, Selecting
+from mase_hw.ops._numbers import Numeric, Rescaled, Selecting
 from mase_hw.ops.reductions._reduce import Reduction
 
 
-class Argmax(Reduction, Selecting, Numeric):
+class Argmax(Reduction, Selecting, Numeric, Rescaled):
     """`y = min { i : x[i] = max x }`."""
 
     name = "argmax"
@@ -29,6 +32,11 @@ class Argmax(Reduction, Selecting, Numeric):
         size = max(shape[dim] for dim in self.dims(call))
         width = max(MIN_WIDTH_BITS, (size - 1).bit_length())
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
+
+    def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
+        """Return the same index: units do not change an order."""
+        given = call.attributes
+        return aten.argmax.default(operands["data_in_0"], given["dim"], given["keepdim"])
 
     def reference(self, call: Call) -> Reference:
         (dim,) = self.dims(call)

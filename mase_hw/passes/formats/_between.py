@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 
 import torch
@@ -131,7 +130,7 @@ def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
     if not isinstance(operator, Exact):
         return None
     if all(map(is_binary, numbers)):
-        return operator.exact_result(_with(call, every), FINE_FRACTION)
+        return operator.exact_result(call.with_formats(every), FINE_FRACTION)
     units = {name: scales(item)[0] for name, item in every.items()}
     steps: dict[str, Format] = {name: whole(item) for name, item in every.items()}
     if isinstance(operator, Multiplying):
@@ -140,12 +139,7 @@ def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
         (unit,) = {*units.values()}
     else:
         return None
-    result = operator.exact_result(_with(call, steps), FINE_FRACTION)
+    result = operator.exact_result(call.with_formats(steps), FINE_FRACTION)
     if not is_binary(result):
         return None
     return multiples(unit * Fraction(2) ** -result.frac_width, result.width, binary=False)
-
-
-def _with(call: Call, formats: Mapping[str, Format]) -> Call:
-    specs = {name: spec.with_format(formats[name]) for name, spec in call.operands.items()}
-    return replace(call, operands=specs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,15 +21,13 @@ from mase_hw.arithmetic.carriers import (
     exact_float,
     fixed_of,
 )
-from mase_hw.arithmetic.exact_formats import has_scale
+from mase_hw.arithmetic.exact_formats import ends_in_steps, has_scale, is_binary
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
 from mase_hw.arithmetic.requantize import scales as step_sizes
 from mase_hw.arithmetic.requantize import step_quotient
-from mase_hw.errors import FormatError
 from mase_hw.formats import (
     DEFAULT_FORMAT,
     FIXED_POINT,
-    SCALED,
     BlockFormat,
     Format,
     family_of,
@@ -53,12 +50,12 @@ from mase_hw.ops import (
     Summing,
     TensorSpec,
     operator_for_role,
-    operators,
 )
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
+from mase_hw.passes.formats.shared_formats import operator_of
 
 ORDER, STEPS, ROUNDING = "order", "steps", "rounding"
 # Fraction bits that means have beyond their elements before integers with a scale are made of them.
@@ -95,7 +92,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
     Returns:
         The graph, and `{"bridged": names of the operators}`.
     """
-    moved = any(_takes(node) and not _moves(node, _operator(node)) for node in mg.nodes)
+    moved = any(_takes(node) and not _moves(node, operator_of(node)) for node in mg.nodes)
     plans = {node.name: plan for node in mg.nodes if (plan := _plan(mg, node)) is not None}
     turned = {node.name: number for node in mg.nodes if (number := _turned(node)) is not None}
     if not moved and not plans and not turned:
@@ -115,7 +112,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
         elif moved and _takes(node):
             asked = {name: spec.format for name, spec in common(node).results.items()}
             number = _common_format(node)
-            if number.name not in _operator(node).formats:
+            if number.name not in operator_of(node).formats:
                 number = _bridge(node, number)
                 bridged.append(node.name)
             _set(node, number)
@@ -212,11 +209,11 @@ def _levels(number: Format) -> Arguments:
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
     """Give a node what a function makes of a constant operand."""
-    given = dict(tensor_arguments(node, _operator(node).operand_names))[name]
+    given = dict(tensor_arguments(node, operator_of(node).operand_names))[name]
     stored = function(mg.call(node).constants[name])
     if not isinstance(given, Node):
         arguments = dict(zip(node.target._schema.arguments, node.args, strict=False))  # type: ignore[union-attr]
-        names = _operator(node).operand_names
+        names = operator_of(node).operand_names
         node.args = tuple(
             float(stored) if names.get(item.name, item.name) == name else value
             for item, value in arguments.items()
@@ -228,11 +225,6 @@ def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> N
         read = mg.fx_graph.create_node("get_attr", target, name=target)
     read.meta["mase"] = metadata(given)
     node.replace_input_with(given, read)
-
-
-def _nearest(number: Format, values: Tensor) -> Tensor:
-    """Return values as a format rounds them."""
-    return number.decode(number.encode(values))
 
 
 def _times(number: Format, factor: float, values: Tensor) -> Tensor:
@@ -260,7 +252,7 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     """Return how a node computes with exact values; None where it needs none, or has none."""
     if node.op != "call_function" or common(node).operator is None or len(node.users) == 0:
         return None
-    operator, known = _operator(node), common(node)
+    operator, known = operator_of(node), common(node)
     specs = (*known.operands.values(), *known.results.values())
     if operator.role or _is_move(operator) or len(known.results) != 1:
         return None
@@ -274,7 +266,9 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     steps = partial(_in_steps, exact=metadata(node).exact)
     for find in (_ordered, _as_floats, steps, _products, _exact):
         found = find(operator, call)
-        if found is not None and not operator.problems(_with(call, found)):
+        if found is not None and not operator.problems(
+            call.with_formats({**found.operands, "data_out_0": found.result})
+        ):
             return found
     return None
 
@@ -310,7 +304,7 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
     if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
         return None
     rounded: dict[str, Stored] = {
-        name: partial(_nearest, call.operands[name].quantized) for name in call.constants
+        name: call.operands[name].quantized.round_values for name in call.constants
     }
     return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
 
@@ -326,7 +320,7 @@ def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
     own = Numeric.of(operator).result_format(call)
     tensors = [*call.operands.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
-    if not Exact.of(operator).homogeneous or not all(map(_has_scale, numbers)):
+    if not Exact.of(operator).homogeneous or not all(map(has_scale, numbers)):
         return None
     if call.constants and not isinstance(operator, Summing):
         return None
@@ -362,12 +356,12 @@ def _stepped(
             factor = float(spec.quantized.real_scale / Fraction(scales[name]))
             rounded[name] = partial(_times, spec.quantized, factor)
     # Halves of a step have one fraction bit.
-    result = own or Exact.of(operator).exact_result(_taking(call, operands), 1)
+    result = own or Exact.of(operator).exact_result(call.with_formats(operands), 1)
     if result is None:
         return None
     taken = {name: call.operands[name].quantized for name in scales if name in call.streams}
     asked = call.result.quantized
-    behind = asked if own is None and _has_scale(asked) else None
+    behind = asked if own is None and has_scale(asked) else None
     last = (float(asked.real_scale), True) if behind else ()
     return _Plan(operands, result, STEPS, taken, behind, there, last, rounded)
 
@@ -383,14 +377,14 @@ def _products(operator: Operator, call: Call) -> _Plan | None:
     numbers = {name: spec.quantized for name, spec in call.operands.items()}
     # A stream of integers with a scale is first; a constant is last.
     first, second = sorted(
-        numbers, key=lambda name: (name in call.constants, not _has_scale(numbers[name]))
+        numbers, key=lambda name: (name in call.constants, not has_scale(numbers[name]))
     )
     given, other, result = numbers[first], numbers[second], call.result.quantized
-    known = all(_is_fixed(item) or _has_scale(item) for item in (other, result))
-    if not _has_scale(given) or not known or first in call.constants:
+    known = all(is_binary(item) or has_scale(item) for item in (other, result))
+    if not has_scale(given) or not known or first in call.constants:
         return None
     scales = {first: float(result.real_scale / other.real_scale), second: float(other.real_scale)}
-    if _is_fixed(other):
+    if is_binary(other):
         del scales[second]
     ends = [_range_of(call.operands[name].quantized, 1) for name in call.operands]
     sums = [a * b * operator.products(call) for a, b in product(*ends)]
@@ -464,22 +458,8 @@ def _in_steps_of(spec: TensorSpec, scale: float, bits: int) -> Format | None:
 
 def _range_of(number: Format, count: int) -> tuple[int, int]:
     """Return the least and the largest sum of so many steps from zero; less than 0 subtracts."""
-    ends = number.encode(torch.tensor([-math.inf, math.inf]))
-    low, high = (number.significands(ends)[0] * count).tolist()
-    return min(low, high), max(low, high)
-
-
-def _is_fixed(number: Format) -> bool:
-    return family_of(type(number)) in FIXED_POINT
-
-
-def _has_scale(number: Format) -> bool:
-    if family_of(type(number)) not in SCALED:
-        return False
-    try:
-        return number.real_scale > 0
-    except FormatError:
-        return False
+    low, high = sorted(count * end for end in ends_in_steps(number))
+    return low, high
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
@@ -488,21 +468,21 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
     rounded = dict[str, Stored]()
     for name, values in call.constants.items():
         number = call.operands[name].quantized
-        if family_of(type(number)) in FIXED_POINT:
+        if is_binary(number):
             continue
         if isinstance(operator, Prepared) or not _fits(number, values):
             return None
-        operands[name], rounded[name] = exact_fixed_of(number, values), partial(_nearest, number)
+        operands[name], rounded[name] = exact_fixed_of(number, values), number.round_values
     if None in operands.values():
         return None
     found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
     own, result = Numeric.of(operator).result_format(call), call.result.quantized
-    rounds = own is None and _has_scale(result)
+    rounds = own is None and has_scale(result)
     if own is None:
         bits = (0, MEAN_BITS) if rounds else exact_bits(result)
         if bits is None:
             return None
-        own = Exact.of(operator).exact_result(_taking(call, found), bits[1] + 1)
+        own = Exact.of(operator).exact_result(call.with_formats(found), bits[1] + 1)
     return None if own is None else _Plan(found, own, rounded=rounded, rounds=rounds)
 
 
@@ -510,20 +490,6 @@ def _fits(number: Format, values: Tensor) -> bool:
     """Return whether the blocks of a constant lie along a dimension that it has."""
     axis = number.blocking[1] if isinstance(number, BlockFormat) else -1
     return -max(1, values.dim()) <= axis < max(1, values.dim())
-
-
-def _with(call: Call, plan: _Plan) -> Call:
-    results = {name: spec.with_format(plan.result) for name, spec in call.results.items()}
-    return replace(_taking(call, plan.operands), results=results)
-
-
-def _taking(call: Call, formats: Mapping[str, Format]) -> Call:
-    """Return a call whose operands have other formats."""
-    operands = {
-        name: spec.with_format(formats.get(name, spec.format))
-        for name, spec in call.operands.items()
-    }
-    return replace(call, operands=operands)
 
 
 def _is_move(operator: Operator) -> bool:
@@ -534,13 +500,9 @@ def _takes(node: Node) -> bool:
     """Return whether a node takes its producer's format, which is known."""
     if node.op != "call_function" or common(node).operator is None:
         return False
-    operator = _operator(node)
+    operator = operator_of(node)
     known = all(spec.format is not None for spec in common(node).operands.values())
     return known and _is_move(operator) and operator.role is None
-
-
-def _operator(node: Node) -> Operator:
-    return operators()[str(common(node).operator)]
 
 
 def _moves(node: Node, operator: Operator) -> bool:
@@ -552,7 +514,7 @@ def _common_format(node: Node) -> Format:
     given = [common(producer).results["data_out_0"] for _, producer in stream_operands(node)]
     formats = {spec.format for spec in given}
     (number,) = formats if len(formats) == 1 else (None,)
-    if number is None or number.name not in _operator(node).formats:
+    if number is None or number.name not in operator_of(node).formats:
         number = common(node).operands["data_in_0"].format
     assert number is not None
     return number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -35,13 +34,11 @@ from mase_hw.ops import (
     Exact,
     Multiplying,
     Numeric,
-    Operator,
     Rescaled,
     Selecting,
     Weighted,
     carried,
     operator_for,
-    operators,
 )
 from mase_hw.passes._insert import insert_after, unique_name
 from mase_hw.passes._pass import Result, graph_pass
@@ -55,7 +52,7 @@ from mase_hw.passes.formats._between import (
 )
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
-from mase_hw.passes.formats.shared_formats import shares_format
+from mase_hw.passes.formats.shared_formats import operator_of, shares_format
 
 STEPS = "steps"
 # Codes that are tried one by one.
@@ -120,9 +117,12 @@ def _hoist(mg: MaseGraph) -> bool:
             return True
         if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
             continue
-        number = _asked(producer)
-        if number is None:
+        if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
             continue
+        number = _asked(producer)
+        if number is None or _moves_bounds(producer):
+            continue
+        update(producer, exact=True)
         _round_operands(mg, producer, node)
         for rounding in list(producer.users):
             rounding.replace_all_uses_with(producer)
@@ -160,7 +160,7 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
 
 def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     """Return whether a function gives every code of a format back, as a bound beyond them does."""
-    operator, streams = _operator(node), stream_operands(node)
+    operator, streams = operator_of(node), stream_operands(node)
     if not isinstance(operator, Elementwise) or len(streams) != 1:
         return False
     if number.bits_per_element > MAX_WIDTH_BITS:
@@ -178,16 +178,36 @@ def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     return torch.equal(number.encode(found), codes)
 
 
+def _moves_bounds(node: Node) -> bool:
+    """True where a rounding that has gone past a node has rounded its bounds."""
+    producers = [item for _, item in stream_operands(node)]
+    passed = metadata(node).exact and len(producers) == 1 and is_rounding(producers[0])
+    return passed and not _keeps_bounds(node, _format(producers[0]))
+
+
+def _keeps_bounds(node: Node, number: Format) -> bool:
+    """True where the bounds of a node, or what it pads with, are numbers of a format."""
+    operator, streams = operator_of(node), stream_operands(node)
+    if len(streams) > 1 or not (isinstance(operator, Elementwise) or operator.name == "pad"):
+        return True
+    shape = common(node).operands["data_in_0"].shape
+    for end in number.decode(number.encode(torch.tensor([-math.inf, math.inf]))).tolist():
+        result = overload(node.target)(torch.full(shape, end), *node.args[1:], **node.kwargs)
+        if not torch.equal(number.round_values(result), result):
+            return False
+    return True
+
+
 def _commutes(node: Node) -> bool:
     """Return whether rounding the operands of a node rounds its result alike."""
-    return common(node).operator is not None and Numeric.of(_operator(node)).keeps_format
+    return common(node).operator is not None and Numeric.of(operator_of(node)).keeps_format
 
 
 def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
     """Return whether a node keeps formats, or chooses between elements of several streams."""
     if common(node).operator is None or _commutes(node):
-        return common(node).operator is not None
-    operator = _operator(node)
+        return common(node).operator is not None and not Numeric.of(operator_of(node)).jumps
+    operator = operator_of(node)
     if not isinstance(operator, Selecting) or mg.call(node).constants:
         return False
     return len(stream_operands(node)) > 1 and not Numeric.of(operator).result_format(mg.call(node))
@@ -195,7 +215,7 @@ def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
 
 def _absorbs(node: Node) -> bool:
     """Return whether a node may round its result to what the model says."""
-    return common(node).operator is not None and _operator(node).casts and not _commutes(node)
+    return common(node).operator is not None and operator_of(node).casts and not _commutes(node)
 
 
 def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]) -> bool:
@@ -203,7 +223,7 @@ def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, 
 
     Of what is approximated, tables of few codes do.
     """
-    operator = _operator(node)
+    operator = operator_of(node)
     if not Numeric.of(operator).approximates:
         return True
     known = _streams(mg, formats)
@@ -214,7 +234,7 @@ def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, 
 
 
 def _approximates(node: Node) -> bool:
-    return Numeric.of(_operator(node)).approximates
+    return Numeric.of(operator_of(node)).approximates
 
 
 def _asked(node: Node) -> Format | None:
@@ -276,9 +296,13 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
         given = {known.get(item) for _, item in stream_operands(node)}
         if is_rounding(node):
             known[node] = _format(node)
-        elif node not in known and _commutes_with_rounding(mg, node) and len(given) == 1:
+        elif (
+            node not in known
+            and (_commutes(node) or _commutes_with_rounding(mg, node))
+            and len(given) == 1
+        ):
             (number,) = given
-            if number is not None:
+            if number is not None and (metadata(node).exact or _keeps_bounds(node, number)):
                 known[node] = number
         elif node not in known:
             own = _own_format(mg, node, known)
@@ -298,7 +322,7 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, 
     for node in mg.nodes:
         if node.op != "call_function" or common(node).operator is None:
             continue
-        operator, streams = _operator(node), stream_operands(node)
+        operator, streams = operator_of(node), stream_operands(node)
         given = {name: known[item] for name, item in streams if item in known}
         moves = _commutes(node) and (not operator.casts or shares_format(node))
         if moves and not is_rounding(node) and len(given) == len(streams) and given:
@@ -364,12 +388,8 @@ def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, 
 
 def _own_format(mg: MaseGraph, node: Node, known: Mapping[Node, Format]) -> Format | None:
     """Return the format that an operator chooses: of whole numbers, and of steps of a format."""
-    specs = {
-        name: common(node).operands[name].with_format(known.get(item))
-        for name, item in stream_operands(node)
-    }
-    call = mg.call(node)
-    call = replace(call, operands={**call.operands, **specs})
+    given = {name: known.get(item) for name, item in stream_operands(node)}
+    call = mg.call(node).with_formats(given)
     return Numeric.of(call.operator).result_format(call)
 
 
@@ -397,12 +417,7 @@ def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[st
         for name, values in call.constants.items():
             if name not in declared:
                 found[name] = reaching(float(values.abs().max()), bits + FINER_BITS[0] // 2)
-        specs = {
-            name: spec.with_format({**declared, **given, **found}[name])
-            for name, spec in call.operands.items()
-        }
-        results = {"data_out_0": call.result.with_format(found["data_out_0"])}
-        if not call.operator.problems(replace(call, operands=specs, results=results)):
+        if not call.operator.problems(call.with_formats({**declared, **given, **found})):
             return found
     return {}
 
@@ -412,7 +427,3 @@ def _format(node: Node) -> Format:
     if number is None:
         raise UnsupportedError(f"{node.name} ({location(node)}) rounds to codes that no format has")
     return number
-
-
-def _operator(node: Node) -> Operator:
-    return operators()[str(common(node).operator)]

@@ -187,12 +187,18 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
         return _may_be_rounded(stream_operands(producer)[0][1], number)
     if not spec.dtype.startswith(("float", "bfloat")):
         return True
+    if keeps_format(producer) and all(item == spec.format for item in _taken(producer)):
+        return all(_may_be_rounded(item, number) for _, item in stream_operands(producer))
     given = spec.quantized
     if not Numeric.of(operator).approximates or not is_binary(given):
         return False
     if not has_steps(number):
         return False
     return scales(given)[0] * FINER <= min(scales(number))
+
+
+def _taken(node: Node) -> list[Format | None]:
+    return [spec.format for spec in common(node).operands.values()]
 
 
 def _is_exact(node: Node, cast: Node) -> bool:

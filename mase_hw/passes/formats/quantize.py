@@ -18,14 +18,20 @@ from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Configured, Numeric, Operator, TensorSpec, operators
+from mase_hw.ops import Configured, Numeric, TensorSpec, operators
 from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
 from mase_hw.passes.formats.cast import insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
-from mase_hw.passes.formats.shared_formats import SharedFormats, casts, keeps_format, shares_format
+from mase_hw.passes.formats.shared_formats import (
+    SharedFormats,
+    casts,
+    keeps_format,
+    operator_of,
+    shares_format,
+)
 from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 from mase_hw.registry import nearest
 
@@ -203,12 +209,9 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) ->
         call = mg.call(node)
         fitted = fitted_format(mg, node, name, words_for(name), default)
         given = {other: fitted_format(mg, node, other, words_for(other), entry) for other in known}
-        specs = {
-            other: spec.with_format(given.get(other, fitted))
-            for other, spec in call.operands.items()
-        }
-        results = {other: spec.with_format(fitted) for other, spec in call.results.items()}
-        if not call.operator.problems(replace(call, operands=specs, results=results)):
+        every = dict.fromkeys([*call.operands, *call.results], fitted)
+        operands = {other: item for other, item in given.items() if other in call.operands}
+        if not call.operator.problems(call.with_formats({**every, **operands})):
             entry |= _words({name: fitted}, entry["name"])
     return entry
 
@@ -318,7 +321,7 @@ def open_format(
 
 def _block_axis(node: Node, name: str, cls: type[Format]) -> int:
     """Return the dimension of blocks that an operator asks for, or those before and after it."""
-    operator = _operator(node)
+    operator = operator_of(node)
     axis = Numeric.of(operator).block_axis(name) if cls.name in operator.formats else None
     if axis is None:
         around = (_axis_around(node, cls, step, {node}) for step in (_before, _after))
@@ -477,10 +480,6 @@ def _is_value(name: str, spec: TensorSpec) -> bool:
 def _options(node: Node) -> Mapping[str, range]:
     operator = common(node).operator
     return Configured.of(operators().get(str(operator))).options
-
-
-def _operator(node: Node) -> Operator:
-    return operators()[str(common(node).operator)]
 
 
 def _own_format(mg: MaseGraph, node: Node) -> Format | None:

@@ -13,7 +13,7 @@ from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Numeric, operators
+from mase_hw.ops import Numeric, Operator, operators
 
 
 class SharedFormats:
@@ -85,7 +85,7 @@ class SharedFormats:
         own = common(group[0]).operands["data_in_0"].quantized
         wanted = [own, *(item for node in group for item in self._asked(node))]
         chosen = self._serving(group[0], wanted)[0]
-        if chosen == own or chosen.name not in self._operator_formats(group[0]):
+        if chosen == own or chosen.name not in operator_of(group[0]).formats:
             return False
         for node in group:
             known = common(node)
@@ -105,7 +105,7 @@ class SharedFormats:
             if given is not None:
                 yield given
             elif user not in self._configured and keeps_format(user):
-                known = self._operator_formats(user)
+                known = operator_of(user).formats
                 yield from (item for item in self._asked(user) if item.name in known)
 
     def _leaving(self, node: Node) -> Iterator[Node]:
@@ -120,10 +120,6 @@ class SharedFormats:
     def _outputs(self) -> frozenset[Node]:
         return frozenset(self._mg.outputs)
 
-    @staticmethod
-    def _operator_formats(node: Node) -> tuple[str, ...]:
-        return operators()[str(common(node).operator)].formats
-
     def _has_hardware(self, node: Node, wanted: Format) -> bool:
         """Return whether a node's operator has hardware for a result in a format."""
         if node.op == "placeholder":
@@ -131,14 +127,18 @@ class SharedFormats:
         if wanted.name == common(node).operands["data_in_0"].quantized.name:
             return True
         call = self._mg.call(node)
-        results = {name: spec.with_format(wanted) for name, spec in call.results.items()}
-        return not call.operator.problems(replace(call, results=results))
+        return not call.operator.problems(call.with_formats(dict.fromkeys(call.results, wanted)))
 
 
 def casts(node: Node) -> bool:
     """Return true for a node whose operands and result may differ in format."""
     operator = common(node).operator
     return operator is not None and operators()[operator].casts
+
+
+def operator_of(node: Node) -> Operator:
+    """Return the operator of a node that has one."""
+    return operators()[str(common(node).operator)]
 
 
 def keeps_format(node: Node) -> bool:

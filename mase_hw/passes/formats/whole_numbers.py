@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
 
 from torch.fx import Node
 
@@ -89,8 +88,7 @@ def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str,
     }
     if operands.keys() == call.operands.keys():
         if isinstance(operator, WholeNumbers):
-            specs = {name: call.operands[name].with_format(operands[name]) for name in operands}
-            result = chosen or Exact.of(operator).exact_result(replace(call, operands=specs), 0)
+            result = chosen or Exact.of(operator).exact_result(call.with_formats(operands), 0)
             return {} if result is None else {**operands, "data_out_0": result}
         if Numeric.of(operator).shares_format:
             one = joined([*operands.values()], signed=True)

@@ -17,6 +17,8 @@ from mase_hw.importers.onnx._values import Codes, Function, NodeCall, Value
 
 Reals = npt.NDArray[np.float64]
 _LINEAR = ("linear", "bilinear")
+# Odd denominators that are tried, the power of two beside them, and what doubles may be off.
+_MOST_PARTS, _DYADIC, _NEAR = 128, 16, 1e-9
 
 
 def _resize(node: NodeCall, x: Value, *given: Value) -> Value:
@@ -47,12 +49,27 @@ def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
         if size != values.shape[axis] or factor != 1 or how == "tf_crop_and_resize":
             region, before = _region(node, given, place, len(axes)), int(values.shape[axis])
             matrix, fill = _matrix(node, before, size, factor, mode, how, antialias, region)
-            moved = F.linear(values.movedim(axis, -1), torch.from_numpy(matrix).to(values))
+            parts = _parts(matrix)
+            moved = F.linear(values.movedim(axis, -1), torch.from_numpy(matrix * parts).to(values))
+            moved = moved / parts if parts > 1 else moved
             if fill is not None:
                 outside = node.get("extrapolation_value", 0.0)
                 moved = torch.where(torch.from_numpy(fill).to(values.device), outside, moved)
             values = moved.movedim(-1, axis)
     return values
+
+
+def _parts(matrix: Reals) -> int:
+    """Odd common denominator of weights, whose numerators few bits hold.
+
+    Where there is none it is the largest: before a division weights are constants between
+    roundings, exact in as many bits as they take.
+    """
+    for parts in range(1, _MOST_PARTS, 2):
+        whole = matrix * parts * _DYADIC
+        if np.abs(whole - np.round(whole)).max() < _NEAR:
+            return parts
+    return _MOST_PARTS - 1
 
 
 def _torch_mode(node: NodeCall, rank: int, mode: str, how: str, whole: bool) -> str | None:
