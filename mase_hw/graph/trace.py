@@ -220,13 +220,36 @@ def _dynamic(
             # A fault of an operator that is no matter of the batch shows at its fixed size, too.
             reason = str(error)
             continue
-        if graph.batched:
+        if graph.batched and not (
+            rows.replaces and _differs_with_more_rows(model, leaves, structure, dims, graph)
+        ):
             return graph
         reason = "its code fixes the batch, or the rows of a batch depend on each other"
     if batched:
         raise CaptureError(f"{name} has no dynamic batch: {reason}")
     _logger.debug("%s is captured at the shape of its example inputs: %s", name, reason)
     return None
+
+
+def _differs_with_more_rows(
+    model: nn.Module, leaves: list[Tensor], structure: TreeSpec, dims: Dims, graph: MaseGraph
+) -> bool:
+    """True where the model takes twice the rows and computes something else than the graph.
+
+    Then a number in its code that equals the rows of the example is not their number.
+    """
+    more = [
+        leaf if dim is None else torch.cat([leaf, leaf], dim)
+        for leaf, dim in zip(leaves, dims, strict=True)
+    ]
+    args, kwargs = tree_unflatten(more, structure)
+    try:
+        expected = _run(model, args, kwargs)
+    except CaptureError:
+        return False
+    results = graph(*(_ordered(graph, args, kwargs) or more))
+    graph.reset()
+    return not outputs_agree(results, expected)
 
 
 def _guesses(model: nn.Module, leaves: list[Tensor], structure: TreeSpec) -> Iterator[Dims]:

@@ -308,10 +308,10 @@ def test_a_batch_that_the_model_fixes_is_told():
     class Fixed(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layer = nn.Linear(6, 3)
+            self.layer, self.rows = nn.Linear(6, 3), nn.Parameter(torch.randn(4, 3))
 
         def forward(self, x):
-            return self.layer(x.reshape(4, 6))
+            return self.layer(x) + self.rows
 
     torch.manual_seed(0)
     mg = trace(Fixed(), torch.randn(4, 6))
