@@ -187,8 +187,8 @@ def _moves_bounds(node: Node) -> bool:
 
 def _keeps_bounds(node: Node, number: Format) -> bool:
     """True where the bounds of a node, or what it pads with, are numbers of a format."""
-    operator, streams = operator_of(node), stream_operands(node)
-    if len(streams) > 1 or not (isinstance(operator, Elementwise) or operator.name == "pad"):
+    pads = any(item.name == "value" for item in overload(node.target)._schema.arguments)
+    if len(stream_operands(node)) > 1 or not (isinstance(operator_of(node), Elementwise) or pads):
         return True
     shape = common(node).operands["data_in_0"].shape
     for end in number.decode(number.encode(torch.tensor([-math.inf, math.inf]))).tolist():
