@@ -188,7 +188,7 @@ def read_config(
         tables = {"quantize": tables}
     else:
         weights = tables.pop(WEIGHTS_KEY, None)
-    if weights is not None:
+    if path is not None and weights is not None:
         needs = f"{needs_weights(path, weights)}; give --weights {path.parent / weights}"
         needs += ", or find formats for the model's own: mase-hw fit --no-prepare"
     for name in sorted(set(tables) - set(TABLES)):

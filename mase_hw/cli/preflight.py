@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from mase_hw.cli._options import HARDWARE, Config, Gate, Model, command
@@ -28,7 +30,7 @@ def preflight(model: Model, *, config: Config = None, gate: Gate, display: Displ
     configured = subject.mg.has_formats or not says_nothing(settings.quantize)
     remarks, warned = ([], []) if problems else (notes(mg), warnings(mg, configured=configured))
     problems += sqnr_problems(mg, gate.min_sqnr, gate.agreement)
-    lists = {"problems": problems, "notes": remarks, "warnings": warned}
+    lists: Any = {"problems": problems, "notes": remarks, "warnings": warned}
     display.json({name: [*map(vars, items)] for name, items in lists.items()})
     if not problems:
         display.console.print(f"{subject.mg.name}: every node has hardware")

@@ -194,9 +194,9 @@ class Sums:
         if self._judgement is not None and exact.numel() and not exact.is_complex():
             axis = self._judgement.axis if exact.is_floating_point() else None
             places = torch.zeros(1, dtype=torch.int64) if groups is None else groups
-            rows = [_by_channel(item, axis, len(places)) for item in (exact, rounded)]
-            self._channels = self._channels or _Channels(rows[0], self._groups)
-            self._channels.add(*rows, places)
+            rows = _by_channel(exact, axis, len(places))
+            self._channels = self._channels or _Channels(rows, self._groups)
+            self._channels.add(rows, _by_channel(rounded, axis, len(places)), places)
 
     @property
     def tensor_db(self) -> float:

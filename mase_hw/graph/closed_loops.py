@@ -160,8 +160,9 @@ def _rejoin(mg: MaseGraph, results: Sequence[Node], rows: Node, user: Node) -> N
     with mg.fx_graph.inserting_before(join.node):
         whole = _call(mg, join.node, aten.flip.default, rows, [1]) if turned else rows
         whole = _moved(mg, whole, join, grown)
-        joined, *leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
-        for leaf in leaves:
+        leaves = [*join.leaves[:start], whole, *join.leaves[start + count :]]
+        joined = leaves[0]
+        for leaf in leaves[1:]:
             cat = decode_target("call_function", _CATS[0])
             joined = _call(mg, join.node, cat, [joined, leaf], join.dim)
             update(joined, common=common(join.node))

@@ -88,7 +88,8 @@ class Problem(Generic[T]):
         if self._solver.solve(self._model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         # Another amount may be asked for next.
-        self._model.clear_hints()
+        model: Any = self._model
+        model.clear_hints()
         for literal, _ in self._items:
             self._model.add_hint(literal, bool(self._solver.value(literal)))
         return [item for literal, item in self._items if self._solver.value(literal)]
@@ -106,4 +107,5 @@ class Problem(Generic[T]):
 
 def steps(name: str, item: Item) -> int:
     """Return the whole steps of a resource that an item takes."""
-    return math.ceil(getattr(item.cost, name) * STEPS[name])
+    amount: float = getattr(item.cost, name)
+    return math.ceil(amount * STEPS[name])

@@ -135,7 +135,10 @@ class Chooser:
         return sorted(map(self._uniform, kinds), key=lambda item: -float(item.noise.max()))
 
     def _uniform(self, kind: Hashable) -> Chosen:
-        numbers = [[option.kind for option in item.options].index(kind) for item in self._operands]
+        kinds: list[list[Hashable]] = [
+            [option.kind for option in item.options] for item in self._operands
+        ]
+        numbers = [item.index(kind) for item in kinds]
         return Chosen(tuple(numbers), self._sum(list(enumerate(numbers))))
 
     def narrow(self, names: Collection[str], chosen: Chosen) -> bool:

@@ -427,7 +427,7 @@ def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record
 
 
 def _pruning(where: str, key: str, value: object) -> Value | Dimension:
-    parsed = dimension_or(where, value)
+    parsed: Value | Dimension = dimension_or(where, value)
     if key == "sparsity":
         choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices
         for number in choices or (parsed.low, parsed.high):  # type: ignore[union-attr]

@@ -39,7 +39,7 @@ def bench(
     ] = False,
 ) -> None:
     """Measure the figures of tests/bench/README.md, and say which bars are met."""
-    display = Display(quiet=json_output)
+    display = Display(json_output=json_output)
     names = group or [name for name, item in benchmarks().items() if item.default]
     for name in names:
         if name not in benchmarks():

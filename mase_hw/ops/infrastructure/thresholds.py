@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -58,7 +57,7 @@ class Thresholds(Operator, Elementwise, Rescaled):
 
     name = "thresholds"
     targets = ("mase.thresholds.default",)
-    operand_names: ClassVar[Mapping[str, str]] = {
+    operand_names: Mapping[str, str] = {
         "self": "data_in_0",
         "bounds": "bounds",
         "signs": "signs",

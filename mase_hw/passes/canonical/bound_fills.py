@@ -100,7 +100,7 @@ def _fills_of(mg: MaseGraph, node: Node) -> list[_Fill]:
         value = _real_constant(mg, node, place, argument)
         sizes = torch.tensor(0.0) if value is None else torch.as_tensor(value).abs()
         # They are one number, perhaps of either sign.
-        if value is not None and len(sizes[sizes >= LARGE].unique()) == 1:
+        if value is not None and len(torch.unique(sizes[sizes >= LARGE])) == 1:
             fills.append(_Fill(node, place, value))
     return fills
 

@@ -133,8 +133,8 @@ def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
     if operator is None:
         return []
     given = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
-    places = operator.places(mg.call(node)).items()
-    return [(given[name], n) for name, n in places if isinstance(given[name], Node)]
+    places = [(given[name], n) for name, n in operator.places(mg.call(node)).items()]
+    return [(item, count) for item, count in places if isinstance(item, Node)]
 
 
 def _read_positions(mg: MaseGraph, values: _Values) -> None:

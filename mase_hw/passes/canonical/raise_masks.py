@@ -183,7 +183,7 @@ class _Masks:
         order = [item for item in self._mg.nodes if item in inside]
         try:
             # Of some operands the rows alone are read.
-            blanks = {}
+            blanks = dict[Node, dict[Node, Argument]]()
             for item in order:
                 operator = operator_for(item.target) if item.op == "call_function" else None
                 if isinstance(operator, Repeating):

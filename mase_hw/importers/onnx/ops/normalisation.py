@@ -27,10 +27,10 @@ def _instance(node: NodeCall, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
 
 
 def _group(node: NodeCall, x: Tensor, scale: Tensor, bias: Tensor) -> Tensor:
-    groups, each = node.get("num_groups"), (scale, bias)
+    groups = node.get("num_groups")
     if scale.numel() == groups != x.shape[1]:
-        each = tuple(item.repeat_interleave(x.shape[1] // groups) for item in each)
-    return F.group_norm(x, groups, *each, node.get("epsilon", 1e-5))
+        scale, bias = (item.repeat_interleave(x.shape[1] // groups) for item in (scale, bias))
+    return F.group_norm(x, groups, scale, bias, node.get("epsilon", 1e-5))
 
 
 def _layer(node: NodeCall, x: Tensor, scale: Tensor, bias: Tensor | None = None) -> Any:

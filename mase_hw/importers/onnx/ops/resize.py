@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,8 +42,9 @@ def _resized(node: NodeCall, values: Tensor, *given: Value) -> Tensor:
         name = _torch_mode(node, values.dim(), mode, how, whole)
         if name is not None:
             aligned = None if name == "nearest" else how == "align_corners"
-            sizes: Any = (None, scale) if whole else (target, None)
-            return F.interpolate(values, *sizes, name, aligned)
+            if whole:
+                return F.interpolate(values, None, scale, name, aligned)
+            return F.interpolate(values, target, None, name, aligned)
     for place, (axis, size, factor) in enumerate(zip(axes, wanted, factors, strict=True)):
         if size != values.shape[axis] or factor != 1 or how == "tf_crop_and_resize":
             region, before = _region(node, given, place, len(axes)), int(values.shape[axis])
