@@ -22,7 +22,7 @@ class Item(Protocol):
 
     @property
     def cost(self) -> Estimate:
-        """Its resources."""
+        """Resources that an item takes, estimated."""
 
     @property
     def lanes(self) -> tuple[int, ...]:

@@ -154,8 +154,8 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
         ConfigError: for a table with other keys, an empty choice, or a range that is none.
     """
     if not isinstance(value, Mapping):
-        item: Item = dimension_or(name, value)
-        return item
+        plain: Item = dimension_or(name, value)
+        return plain
     rest = dict(value)
     when, otherwise = rest.pop(WHEN, None), rest.pop(OTHERWISE, None)
     if rest.pop(SHARED, False):

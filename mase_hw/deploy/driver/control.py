@@ -18,10 +18,10 @@ class Registers(Protocol):
     """What PYNQ's `MMIO` offers: words of 32 bits at byte addresses."""
 
     def read(self, address: int) -> int:
-        """Return a register."""
+        """Word of the register at a byte address."""
 
     def write(self, address: int, value: int) -> None:
-        """Set a register."""
+        """Set the register at a byte address to a word."""
 
 
 class Control:

@@ -184,6 +184,7 @@ class Attributes(dict[str, Any]):
         return super().__contains__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
+        """An attribute by name, or the default."""
         self.read.add(name)
         return super().get(name, default)
 

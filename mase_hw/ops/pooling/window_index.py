@@ -41,7 +41,7 @@ define(
     f"window_index{WINDOWS}",
     window_index,
     opaque=True,
-    shapes=lambda x, *arguments: empty_result(x, *arguments, dtype=torch.int64),
+    shapes=lambda x, rows, columns, kernel: empty_result(x, rows, columns, kernel, torch.int64),
 )
 
 
