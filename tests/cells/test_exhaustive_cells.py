@@ -6,6 +6,7 @@ from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.layer_source import LayerSource
 from mase_hw.cells.loop_exit import LoopExit
+from mase_hw.cells.previous import Previous
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.cells.stream_fork import StreamFork
@@ -30,7 +31,10 @@ COMPARED = (
     test_exhaustive_softmax,
 )
 # Constants, memories, ports and what is made of cells; others say where their codes come from.
-MOVES = {AxiReadPort, AxiSource, Composite, LoopExit, LayerSource, RamSource, RomSource, StreamFork}
+MOVES = {
+    AxiReadPort, AxiSource, Composite, LayerSource, LoopExit, Previous, RamSource, RomSource,
+    StreamFork,
+}  # fmt: skip
 
 
 def compared_cells() -> set[type[Cell]]:

@@ -113,7 +113,8 @@ def through(module: Any) -> set[tuple[str, str]]:
     """
     paths = set()
     for start, port in module["ports"].items():
-        if port["direction"] != "input" or start.endswith(("clk", "rst")):
+        # A guard's `cancel` is the reset of what it guards.
+        if port["direction"] != "input" or start.endswith(("clk", "rst", "cancel")):
             continue
         for end in reached(module, start):
             meets = (
