@@ -355,8 +355,9 @@ for layer in (0, 2, 4, 6):
 report = mase_hw.simulate(project, samples=20)
 print(report.bit_exact)
 """
+    # Warnings of the agreement come first.
     lines = run([sys.executable, "-c", script], tmp_path).splitlines()
-    assert lines == [
+    assert lines[-5:] == [
         "fixed fixed fixed",
         "mxint mxint mxint",
         "mxint mxint mxint",
