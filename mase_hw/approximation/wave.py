@@ -5,11 +5,11 @@ With `turn = 2**-frac_width / (2 * pi)`, the turns of one step of the operand, i
     p = (code * round(turn * 2**P)) mod 2**P,    q = p >> (P - Q),
 
 so that `q` are the `Q` upper bits of the phase in parts of a turn. A `q` stands for the middle of
-its interval, the phase `(q + 1/2) * 2**-Q`, which inverting bits mirrors at each quarter. The second
-and the third quarter are mirrored onto the first and the fourth; the signed phase that remains goes
-through quadratics on segments (`piecewise`), those of negative phases being the others' negated.
-`P` and `Q` are the least for which errors of the phase are `PHASE_ERROR` of a step in all; where `P`
-ends at 64 bits they are larger, by as much as another unit in the last place does not come of.
+its interval, the phase `(q + 1/2) * 2**-Q`, which inverting bits mirrors at each quarter. Phases of
+the second and the third quarter are mirrored onto the first and the fourth. The signed phase that
+remains goes through quadratics on segments (`piecewise`); those of negative phases are the others'
+negated. `P` and `Q` are the least for which errors of the phase are `PHASE_ERROR` of a step in all.
+Where `P` ends at 64 bits they may be up to `MAX_ERROR / 2`, which keeps results within one step.
 """
 
 from __future__ import annotations
