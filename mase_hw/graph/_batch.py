@@ -156,7 +156,9 @@ class _OneRow:
             return node
         if node not in self._single:
             call = self._rewriter.call
-            if shaped_like(node) is not None:
+            if node.target is _rows_like():
+                single = self._operand(operands_of(node)[0])
+            elif shaped_like(node) is not None:
                 value = self._constants.value(node)
                 assert value is not None
                 sizes = list(value.shape)
@@ -206,30 +208,50 @@ def _counted(rewriter: Rewriter, rows: Argument) -> Node | None:
     return next((item for item in inputs if known_shape(item)[:1] == [size.node.expr]), None)
 
 
-def _numbers_rows(rewriter: Rewriter, index: Argument) -> bool:
-    """True if an index is 0, 1, ... along its first dimension, for every row of a batch."""
+def _numbers_rows(rewriter: Rewriter, index: Argument, each: int = 1) -> bool:
+    """True if an index is 0, 1, ... along its first dimension, for every row of a batch.
+
+    Args:
+        rewriter: of the graph.
+        index: the index.
+        each: how often each number comes.
+    """
     shape = shape_of(index)
-    if not shape or not is_dynamic(shape[0]) or any(size != 1 for size in shape[1:]):
+    if not shape or not is_dynamic(shape[0]):
         return False
     value = Constants(rewriter.module).value(index, _ROWS)
-    return value is not None and value.flatten().tolist() == list(range(_ROWS))
+    numbers = torch.arange(_ROWS).repeat_interleave(each).reshape(-1, *[1] * (len(shape) - 1))
+    return value is not None and torch.equal(value, numbers.expand(-1, *value.shape[1:]))
 
 
 def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
     """Write `x[rows, i, ...]` as `x[:, i, ...]`, or as a gather where each row has its own `i`."""
     source: Argument = operands_of(node)[0]
     indices: list[Argument] = list(operands_of(node)[1])
-    if len(indices) == 1 and not _numbers_rows(rewriter, indices[0]):
-        return _pick_merged(rewriter, source, indices[0])
     if not _numbers_rows(rewriter, indices[0]):
-        return None
+        pick: Argument = {1: _pick_merged, 2: _pick_flat}.get(len(indices))
+        return None if pick is None else pick(rewriter, source, *indices)
     if _names_all(source, indices):
         return rewriter.call(aten.alias.default, source)
     shared = _shared_by_rows(rewriter, indices)
     if shared is not None:
         return rewriter.call(aten.index.Tensor, source, shared)
-    own = _by_rows(indices)
+    if len(indices) == 3 and indices[1] is None:
+        source, indices = rewriter.call(aten.transpose.int, source, 1, 2), indices[::2]
+    own = _by_rows(rewriter, indices)
     return None if own is None else _pick(rewriter, source, own)
+
+
+def _pick_flat(rewriter: Rewriter, source: Node, rows: Argument, index: Argument) -> Node | None:
+    """Write `x[rows, i]` of indices that were flattened, several for each row, as a gather."""
+    known = known_shape(index)
+    if len(known) != 1 or known_shape(rows) != known or not is_dynamic(shape_of(index)[0]):
+        return None
+    each = size_of(shape_of(index)[0], 1)
+    if not _numbers_rows(rewriter, rows, each):
+        return None
+    picked = _pick(rewriter, source, rewriter.call(aten.reshape.default, index, [-1, each]))
+    return rewriter.call(aten.reshape.default, picked, [-1, *shape_of(source)[2:]])
 
 
 def _pick_merged(rewriter: Rewriter, source: Node, index: Argument) -> Node | None:
@@ -270,7 +292,7 @@ def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     shared = _shared_by_rows(rewriter, indices)
     if shared is not None:
         return rewriter.call(overload(node.target), source, shared, values, *rest)
-    own = _by_rows(indices)
+    own = _by_rows(rewriter, indices)
     return None if own is None else _write(rewriter, source, own, values, any(rest))
 
 
@@ -296,13 +318,14 @@ def _names_all(source: Argument, indices: list[Argument]) -> bool:
 
 def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argument] | None:
     """Return indices of all rows, from one that counts them; None where a row has its own."""
-    rank = len(shape_of(indices[0]))
+    rank, rows = len(shape_of(indices[0])), shape_of(indices[0])[1:]
     shared: list[Argument] = [None]
     for index in indices[1:]:
         shape = shape_of(index)
         if (
             not isinstance(index, Node)
             or len(shape) > rank
+            or (any(size != 1 for size in rows) and shape[-len(rows) :] != rows)
             or (len(shape) == rank and shape[0] != 1)
         ):
             return None
@@ -345,9 +368,11 @@ def _write(
     number = Constants(rewriter.module).value(values)
     if number is not None and number.numel() == 1 and not accumulate:
         return call(aten.scatter.value, source, 1, spread, number.item())
-    if not any(map(is_dynamic, shape_of(values)[:1])):
-        return None
-    written = call(aten.expand.default, values, [-1, *sizes, *rest])
+    if any(map(is_dynamic, shape_of(values)[:1])):
+        written = call(aten.expand.default, values, [-1, *sizes, *rest])
+    else:
+        row = call(aten.expand.default, values, [1, *sizes, *rest])
+        written = call(_rows_like(), row, source)
     written = call(aten.reshape.default, written, [-1, prod(sizes), *rest])
     target = aten.scatter_add.default if accumulate else aten.scatter.src
     return call(target, source, 1, spread, written)
@@ -369,14 +394,17 @@ def _from_front(rewriter: Rewriter, index: Node, length: int) -> Node:
     return call(aten.where.self, behind, call(aten.add.Tensor, index, length), index)
 
 
-def _by_rows(indices: list[Argument]) -> Node | None:
+def _by_rows(rewriter: Rewriter, indices: list[Argument]) -> Node | None:
     """Return the second of two indices, of which the first counts rows, in the shape of both."""
     if len(indices) != 2 or not isinstance(indices[1], Node):
         return None
-    (rows, index), rank = indices, max(len(shape_of(item)) for item in indices)
-    if len(shape_of(index)) < rank or not is_dynamic(shape_of(index)[0]):
+    rows, index = indices
+    shape = shape_of(index)
+    if len(shape) != len(shape_of(rows)) or not is_dynamic(shape[0]):
         return None
-    return index if len(shape_of(rows)) == rank else None
+    sizes = [max(pair) for pair in zip(shape[1:], shape_of(rows)[1:], strict=True)]
+    alike = sizes == list(shape[1:])
+    return index if alike else rewriter.call(aten.expand.default, index, [-1, *sizes])
 
 
 def _counts_from_front(index: Node) -> bool:
@@ -405,6 +433,11 @@ def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
     return rewriter.call(aten.index.Tensor, row, [index])
 
 
+def _select_merged(rewriter: Rewriter, node: Node) -> Node | None:
+    source, dim, index = operands_of(node)
+    return _pick_merged(rewriter, source, index) if dim == 0 else None
+
+
 def _affine_grid(rewriter: Rewriter, node: Node) -> Node:
     """Write `affine_grid`, whose points are the same for all rows, as a linear layer."""
     theta, (_, _, *space), corners = operands_of(node)
@@ -428,6 +461,7 @@ _RULES: dict[object, Rule] = {
     aten.index.Tensor: _index_rows,
     aten.index_put.default: _put_rows,
     aten.gather.default: _look_up_shared,
+    aten.index_select.default: _select_merged,
     aten.affine_grid_generator.default: _affine_grid,
     # A product broadcasts where one row of a constant is left.
     aten.bmm.default: lambda rewriter, node: rewriter.call(aten.matmul.default, *node.args),

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, along_batch, example
-from mase_hw.ops._composite import composition
+from mase_hw.ops._composite import composition, zero_of
 
 _OPERANDS = {"self": "data_in_0", "index": "data_in_1", "src": "data_in_2"}
 
@@ -25,8 +25,8 @@ def _refusal(call: Call) -> list[str]:
         return [f"its indices {list(index)} are fewer than its elements {list(data)}"]
     if "data_in_0" in call.constants and not bool(call.constants["data_in_0"].isfinite().all()):
         return ["it writes to numbers that are not finite; give the least number that counts"]
-    if call.attributes.get("reduce") is not None:
-        return ["it multiplies or adds what it writes; use scatter_add"]
+    if call.attributes.get("reduce", "sum") not in ("sum", "amax", "amin"):
+        return [f"it reduces by {call.attributes['reduce']}; allowed are sum, amax and amin"]
     return []
 
 
@@ -38,17 +38,21 @@ def _hits(call: Call, index: Tensor) -> Tensor:
     return aten.eq.Tensor(aten.unsqueeze.default(index, -2), places)
 
 
-def _at_hits(call: Call, hits: Tensor, source: Tensor) -> Tensor:
-    """Sum of the source elements that are written to each place."""
+def _row(call: Call, source: Tensor) -> Tensor:
+    """Source elements that are written, along the last dimension, for all places."""
     dim, shape = call.dimension(), call.operands["data_in_1"].shape
     last = len(shape) - 1
     for place, size in enumerate(shape[1:], 1):
         if call.operands["data_in_2"].shape[place] != size:
             source = aten.slice.Tensor(source, place, 0, size)
     source = source if dim == last else aten.transpose.int(source, dim, last)
-    zero = 0.0 if call.result.dtype.startswith(("float", "bfloat")) else 0
-    row = aten.unsqueeze.default(source, -2)
-    return _back(call, aten.sum.dim_IntList(aten.where.ScalarOther(hits, row, zero), [-1]))
+    return aten.unsqueeze.default(source, -2)
+
+
+def _summed(call: Call, hits: Tensor, row: Tensor) -> Tensor:
+    """Sum of the source elements that are written to each place."""
+    elements = aten.where.ScalarOther(hits, row, zero_of(call.result))
+    return _back(call, aten.sum.dim_IntList(elements, [-1]))
 
 
 def _back(call: Call, values: Tensor) -> Tensor:
@@ -74,7 +78,7 @@ def _places(count: int, *shape: int) -> Tensor:
 )
 def scatter_add(call: Call, data: Tensor, index: Tensor, source: Tensor) -> Tensor:
     """A tensor with elements added at indices that stream (torch.scatter_add)."""
-    return aten.add.Tensor(data, _at_hits(call, _hits(call, index), source))
+    return aten.add.Tensor(data, _summed(call, _hits(call, index), _row(call, source)))
 
 
 @composition(
@@ -102,4 +106,39 @@ def scatter(call: Call, data: Tensor, index: Tensor, *source: Tensor) -> Tensor:
     if not source:
         return aten.where.ScalarSelf(written, call.attributes["value"], data)
     stays = aten.logical_and.default(hits, aten.eq.Tensor(number, aten.unsqueeze.default(last, -1)))
-    return aten.where.self(written, _at_hits(call, stays, source[0]), data)
+    return aten.where.self(written, _summed(call, stays, _row(call, source[0])), data)
+
+
+@composition(
+    "aten.scatter_reduce.two",
+    examples=lambda: [
+        example(
+            lambda x, i, y: x.scatter_reduce(1, i % 4, y, "amax"), (2, 5), _places(5, 2), (2, 5)
+        ),
+        example(
+            lambda x, i, y: x.scatter_reduce(1, i % 4, y, "amin", include_self=False),
+            *((2, 5), _places(5, 2), (2, 5)),
+        ),
+        example(
+            lambda x, i, y: x.scatter_reduce(1, i % 4, y, "sum", include_self=False),
+            *((2, 5), _places(5, 2), (2, 5)),
+        ),
+    ],
+    refusal=_refusal,
+    operand_names=_OPERANDS,
+)
+def scatter_reduce(call: Call, data: Tensor, index: Tensor, source: Tensor) -> Tensor:
+    """Sum, largest or smallest of what is written to each place (torch.scatter_reduce)."""
+    hits, row, kind = _hits(call, index), _row(call, source), call.attributes["reduce"]
+    if kind == "sum":
+        reduced, both = _summed(call, hits, row), aten.add.Tensor
+    else:
+        largest = kind == "amax"
+        least, most = (aten.amin, aten.amax) if largest else (aten.amax, aten.amin)
+        # What is not written to a place cannot win there.
+        elements = aten.where.self(hits, row, least.default(row, [-1], True))
+        reduced = _back(call, most.default(elements, [-1]))
+        both = (aten.maximum if largest else aten.minimum).default
+    included = call.attributes.get("include_self", True)
+    written = _back(call, aten.any.dim(hits, -1))
+    return aten.where.self(written, both(data, reduced) if included else reduced, data)
