@@ -9,6 +9,7 @@ is sorted are counted, and so are rows that a result is divided by.
 
 from __future__ import annotations
 
+import operator
 from math import prod
 
 import torch
@@ -409,8 +410,8 @@ def _by_rows(rewriter: Rewriter, indices: list[Argument]) -> Node | None:
 
 def _counts_from_front(index: Node) -> bool:
     """True if an index is that of an element of a row, which is never below zero."""
-    while len(index.all_input_nodes) == 1 and index.target not in _PLACES:
-        (index,) = index.all_input_nodes
+    while index.target in _MOVES:
+        index = operands_of(index)[0]
     return index.target in _PLACES
 
 
@@ -419,6 +420,11 @@ _PLACES = (
     *(aten.topk.default, aten.sort.default, aten.sort.stable),
 )
 _RESHAPES = (aten.reshape.default, aten.view.default, aten.flatten.using_ints, aten.alias.default)
+# What moves elements alone.
+_MOVES = (
+    *(*_RESHAPES, operator.getitem, aten.unsqueeze.default, aten.squeeze.dim, aten.select.int),
+    *(aten.slice.Tensor, aten.expand.default, aten.transpose.int, aten.clone.default),
+)
 
 
 def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
