@@ -24,7 +24,7 @@ from mase_hw.graph import trace
 from mase_hw.graph.memory import MemoryPort
 from mase_hw.passes.hardware.memory import place_constants
 from mase_hw.timing.memory import ExternalMemory, Region
-from tests.engines import each
+from tests.engines import as_predicted, each, exact
 from tests.flow.perceptrons import by_type, quantized
 
 SIZES = (8, 12, 8, 5)
@@ -66,8 +66,7 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
     beats = sum(-(-words * 24 // 64) for words in (4 * 6, 6 * 4, 4 * 3))
     assert sound.design.interval_cycles == memory.cycles == 4 * beats
     assert sound.design.interval_cycles > max(node.work_cycles for node in sound.design.nodes)
-    report = mase_hw.simulate(sound, samples=100)
-    assert report.bit_exact, report.first_mismatch or report.violations
+    report = exact(sound, samples=100)
     assert report.interval_cycles == report.predicted_interval_cycles
     alone = mase_hw.simulate(sound, samples=1)
     assert alone.latency_cycles == alone.predicted_latency_cycles
@@ -85,7 +84,7 @@ def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
     old = "  assign accept = (!m_axi_arvalid || m_axi_arready) &&"
     assert text.count(old) == 1
     path.write_text(text.replace(old, "  assign accept = m_axi_arready &&"))
-    assert mase_hw.simulate(folder, samples=5, engine=engine).bit_exact
+    exact(folder, samples=5, engine=engine)
     with pytest.raises(SimulationError, match="the design hangs"):
         mase_hw.simulate(folder, samples=40, engine=engine, stall=0.3)
 
@@ -110,8 +109,7 @@ def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path)
 
 @each
 def test_stalls_of_the_memory_change_no_bit(sound: Project, engine: str) -> None:
-    report = mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3)
-    assert report.bit_exact, report.first_mismatch or report.violations
+    report = exact(sound, samples=40, engine=engine, stall=0.3, seed=3)
     assert report.memory is not None
     assert report.memory.beats > 0
 
@@ -124,8 +122,7 @@ def test_the_engines_agree_on_every_cycle(sound: Project) -> None:
 
 
 def test_a_slower_memory_is_slower_and_right(sound: Project) -> None:
-    report = mase_hw.simulate(sound, samples=40, memory={"cycles_per_beat": 8})
-    assert report.bit_exact
+    report = exact(sound, samples=40, memory={"cycles_per_beat": 8})
     assert report.interval_cycles == pytest.approx(2 * report.predicted_interval_cycles, rel=0.02)
 
 
@@ -260,10 +257,7 @@ def test_convolution_from_outside_and_linear_on_chip(tmp_path: Path) -> None:
     (region,) = design.external.regions
     assert (region.repeats, region.rounds) == (16, 1)
     assert {item.name for item in design.memories} > {"linear_3_weight_source_0"}
-    report = mase_hw.simulate(project, samples=30)
-    assert report.bit_exact
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.latency_cycles == report.predicted_latency_cycles
+    as_predicted(project, samples=30)
 
 
 @pytest.mark.full
@@ -292,13 +286,12 @@ def test_any_widths_and_any_memory(parallelism: int, seed: int, tmp_path: Path) 
     project = mase_hw.emit_verilog(
         graph, output=tmp_path / "net", parallelism=parallelism, memory=memory
     )
-    report = mase_hw.simulate(project, samples=150)
-    assert report.bit_exact, (memory, report.first_mismatch, report.violations)
+    report = exact(project, samples=150)
     predicted = pytest.approx(report.predicted_interval_cycles, rel=0.01)
     assert report.interval_cycles == predicted, memory
     alone = mase_hw.simulate(project, samples=1)
     assert alone.latency_cycles == pytest.approx(alone.predicted_latency_cycles, rel=0.1), memory
-    assert mase_hw.simulate(project, samples=30, stall=0.4, seed=seed).bit_exact
+    exact(project, samples=30, stall=0.4, seed=seed)
 
 
 @pytest.mark.full

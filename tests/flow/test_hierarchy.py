@@ -16,7 +16,7 @@ from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.modules import module_texts
 from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
-from tests.engines import each
+from tests.engines import each, exact
 
 FIXED = {
     "name": "fixed", "data_in_width": 8, "data_in_frac_width": 5, "weight_width": 8,
@@ -65,11 +65,10 @@ def test_what_is_there_four_times_is_a_module(project):
 @pytest.mark.full
 @each
 def test_it_is_as_fast_and_exact_as_the_cells_themselves(project, engine):
-    report = mase_hw.simulate(project, samples=6, engine=engine)
-    assert report.bit_exact
+    report = exact(project, samples=6, engine=engine)
     assert report.latency_cycles == report.predicted_latency_cycles
     assert report.interval_cycles <= report.predicted_interval_cycles
-    assert mase_hw.simulate(project, samples=6, engine=engine, stall=0.3).bit_exact
+    exact(project, samples=6, engine=engine, stall=0.3)
 
 
 def test_the_top_and_its_modules_lint_clean(project):

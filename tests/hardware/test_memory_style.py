@@ -15,6 +15,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.synth import synthesize
+from tests.engines import exact
 
 
 def emit(folder: Path, memory: Any) -> Any:
@@ -78,7 +79,7 @@ def test_a_style_that_does_not_exist_is_refused(tmp_path: Path, memory: Any, sai
 @pytest.mark.parametrize("style", ["block", "logic"])
 def test_synthesis_puts_memories_where_the_style_says(tmp_path: Path, style: str) -> None:
     project = emit(tmp_path / "design", {"style": style})
-    assert mase_hw.simulate(project.folder, samples=20, stall=0.2).bit_exact
+    exact(project.folder, samples=20, stall=0.2)
     counted, guessed = synthesize(project.folder).total, estimate(project.mg)
     assert (counted.bram > 0) is (style == "block")
     assert counted.bram == guessed.bram

@@ -22,6 +22,7 @@ from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Apply, Call, Order, TensorSpec, operators
 from tests.cells.rational import fixed_code
+from tests.engines import exact
 
 FORMAT = Fixed(8, 4)
 WIDE = Fixed(32, 8)
@@ -214,8 +215,7 @@ def simulated(module, inputs, parallelism, folder, stalls=(0.0, 0.3)):
         module.eval(), inputs, output=folder / "project", parallelism=parallelism
     )
     for stall in stalls:
-        report = mase_hw.simulate(project, samples=12, stall=stall, seed=5)
-        assert report.bit_exact, report.first_mismatch or report.violations
+        report = exact(project, samples=12, stall=stall, seed=5)
         if not stall:
             assert report.latency_cycles == report.predicted_latency_cycles
             assert report.interval_cycles == report.predicted_interval_cycles

@@ -14,7 +14,7 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.project import Project
 from mase_hw.sim import SimulationReport, simulate
 from mase_hw.sim.checks import broken_rules, check_text
-from tests.engines import both
+from tests.engines import both, exact
 from tests.flow.perceptrons import quantized
 from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_project
 
@@ -101,7 +101,7 @@ def broken(sound: Project, folder: Path, fault: tuple[str, str, str]) -> Path:
 def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path) -> None:
     """A result never needs the last credit here: every bit and every cycle is right without."""
     folder = broken(sound, tmp_path, ONE_CREDIT_LESS)
-    assert mase_hw.simulate(folder, samples=20, stall=0.3).bit_exact
+    exact(folder, samples=20, stall=0.3)
     report = mase_hw.simulate(folder, samples=20, stall=0.3, checks=True)
     assert not report.bit_exact
     assert report.mismatches == 0
@@ -137,8 +137,7 @@ def test_what_a_reset_leaves_on_offer(sound: Project, tmp_path: Path) -> None:
 
 def test_checks_find_nothing_in_a_sound_design(sound: Project) -> None:
     for options in ({"stall": 0.3}, {"resets": 20, "samples": 8}):
-        report = mase_hw.simulate(sound, checks=True, **options)
-        assert report.bit_exact, report.violations
+        exact(sound, checks=True, **options)
 
 
 def test_payloads_are_watched_with_their_stream() -> None:
