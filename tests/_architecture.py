@@ -11,8 +11,8 @@ from pathlib import Path
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "_drawing", "_config_file", "_cache", "_results", "_processes", "registry",
-     "_checks", "_kinds", "_aten", "_stages", "_collection", "_logs", "_resources", "_native", "rtl",
-     "templates"),
+     "_checks", "_kinds", "_aten", "_stages", "_collection", "_logs", "_resources", "_native",
+     "rtl", "templates"),
     ("formats",),
     ("geometry",),
     ("arithmetic",),

@@ -27,6 +27,8 @@ def test_ruff_format() -> None:
     assert status == 0, output
 
 
+# A first run takes minutes: `.ci/run` has it anyway.
+@pytest.mark.full
 def test_mypy_strict() -> None:
     status, output = mypy()
     assert status == 0, output
