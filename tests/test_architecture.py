@@ -29,7 +29,7 @@ def write(root: Path, files: dict[str, str]) -> Path:
     return root
 
 
-def test_no_operator_or_format_is_named_outside_its_folder() -> None:
+def test_no_operator_or_format_is_named_outside_its_folder():
     assert rules.named_units(ROOT, registered_names()) == []
 
 
@@ -98,9 +98,7 @@ BROKEN: dict[Callable[[Path], list[str]], tuple[dict[str, str], list[str]]] = {
 
 
 @pytest.mark.parametrize("rule", BROKEN, ids=lambda rule: rule.__name__)
-def test_a_rule_holds_and_its_breach_is_found(
-    rule: Callable[[Path], list[str]], tmp_path: Path
-) -> None:
+def test_a_rule_holds_and_its_breach_is_found(rule, tmp_path):
     assert rule(ROOT) == []
     files, found = BROKEN[rule]
     for entry, start in zip(rule(write(tmp_path, files)), found, strict=True):
@@ -112,7 +110,7 @@ def assert_found(found: list[str], broken: dict[str, str]) -> None:
     assert sorted(entry.split(":")[0] for entry in found) == sorted(broken)
 
 
-def test_packages_import_what_others_show(tmp_path: Path) -> None:
+def test_packages_import_what_others_show(tmp_path):
     assert rules.private_imports(ROOT) == []
     broken = {
         "mase_hw/passes/a.py": "from mase_hw.ops._base import Call\n",
@@ -128,7 +126,7 @@ def test_packages_import_what_others_show(tmp_path: Path) -> None:
     assert_found(rules.private_imports(write(tmp_path, broken | legal)), broken)
 
 
-def test_a_named_unit_is_found(tmp_path: Path) -> None:
+def test_a_named_unit_is_found(tmp_path):
     broken = {
         "mase_hw/passes/a.py": "def f(o):\n    return o.name == 'linear'\n",
         "mase_hw/passes/b.py": "KINDS = {'add': 1}\n",
@@ -158,7 +156,7 @@ def test_a_named_unit_is_found(tmp_path: Path) -> None:
     assert_found(rules.named_units(write(tmp_path, broken | words), NAMES), broken)
 
 
-def test_layers_import_downwards(tmp_path: Path) -> None:
+def test_layers_import_downwards(tmp_path):
     assert rules.upward_imports(ROOT) == []
     present = {"sim/__init__.py": "", "mase_hw/__init__.py": "", "mase_hw/registry.py": ""} | {
         f"mase_hw/{name}/__init__.py": ""

@@ -14,7 +14,6 @@ from mase_hw.cells import Composite
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.modules import module_texts
-from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
 from tests.engines import each, exact
 
@@ -39,7 +38,7 @@ class Blocks(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
+def project(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("hierarchy") / "blocks"
     return mase_hw.emit_verilog(

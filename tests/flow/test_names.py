@@ -38,7 +38,7 @@ def emitted(names: Sequence[str], folder: Path) -> Project:
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("names", [LEGAL, RELATED])
-def test_any_names(names: Sequence[str], tmp_path: Path) -> None:
+def test_any_names(names, tmp_path):
     exact(emitted(names, tmp_path / "project"), samples=3)
 
 
@@ -53,7 +53,7 @@ def test_any_names(names: Sequence[str], tmp_path: Path) -> None:
         (("z" * 300,), "has 30. characters, at most 200 are allowed; rename the layer"),
     ],
 )
-def test_a_name_that_is_refused(names: Sequence[str], problem: str, tmp_path: Path) -> None:
+def test_a_name_that_is_refused(names, problem, tmp_path):
     with pytest.raises(EmissionError, match=problem) as error:
         emitted(names, tmp_path / "project")
     assert len(str(error.value)) < 250

@@ -1,15 +1,10 @@
 """Sampled times: exact where every beat is sampled, and enough for queues of any design."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from mase_hw.cells import Cell, Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
@@ -32,7 +27,7 @@ EARLY = 4
 
 
 @pytest.fixture
-def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+def sampled_times(monkeypatch):
     def lower(samples: int) -> None:
         for module in (times, prediction):
             monkeypatch.setattr(module, "MOST_BEATS", 0)
@@ -46,7 +41,7 @@ def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], N
 
 
 @pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_all_beats(cell: Cell, netlist: Netlist) -> None:
+def test_all_beats(cell, netlist):
     generator = np.random.default_rng(0)
     arrivals = {
         name: 100 + np.cumsum(generator.integers(0, 4, size=3 * port.beats))
@@ -64,7 +59,7 @@ def test_all_beats(cell: Cell, netlist: Netlist) -> None:
 
 
 @pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
+def test_what_some_beats_wait_for(cell, netlist):
     for name in netlist.inputs:
         if name == "weight":
             continue
@@ -79,7 +74,7 @@ def test_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
 
 
 @pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist) -> None:
+def test_every_inference_needs_what_the_first_does(cell, netlist):
     for port in netlist.inputs.keys() - {"weight"}:
         beats = netlist.inputs[port].beats
         one, three = (cell.motion.needs(port, count * beats) for count in (1, 3))
@@ -89,7 +84,7 @@ def test_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist)
         assert cell.motion.room(port, 3 * beats).size == 3 * beats, port
 
 
-def test_samples() -> None:
+def test_samples():
     assert sampled(5).tolist() == [0, 1, 2, 3, 4]
     places = sampled(1_000_003)
     assert places.size == SAMPLES
@@ -97,7 +92,7 @@ def test_samples() -> None:
     assert (np.diff(places) > 0).all()
 
 
-def test_a_curve() -> None:
+def test_a_curve():
     curve = Curve.of(4, np.arange(8) * 10)
     assert curve.times.tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
     assert curve.come_by(np.array([0, 9, 70, 99])).tolist() == [1, 1, 8, 8]
@@ -105,7 +100,7 @@ def test_a_curve() -> None:
     assert curve.at(np.array([-1, 3])).tolist() == [-1, 30, 30, 70]
 
 
-def test_the_last_beat_before_a_pause_is_not_late() -> None:
+def test_the_last_beat_before_a_pause_is_not_late():
     """Rows of 1,003 beats, one a cycle, every 3,000 cycles: ends are between known beats."""
     beats, row, period = 7 * 1003, 1003, 3000
     places = sampled(beats)
@@ -138,7 +133,7 @@ def _depths(mg: MaseGraph) -> int:
     return sum(int(node.args[1]) for node in mg.nodes if "fifo" in node.name)
 
 
-def test_as_the_whole(sampled_times: Callable[[int], None]) -> None:
+def test_as_the_whole(sampled_times):
     """A design large enough for some beats alone is predicted as it is from all beats, nearly."""
     graph = _residual()
     whole = to_hardware(graph)
@@ -154,7 +149,7 @@ def test_as_the_whole(sampled_times: Callable[[int], None]) -> None:
     assert _depths(whole) * 0.99 <= _depths(some) <= 1.02 * _depths(whole) + 8
 
 
-def test_queue_too_short(sampled_times: Callable[[int], None]) -> None:
+def test_queue_too_short(sampled_times):
     """A design that stops is refused, however its queues were sized."""
     sampled_times(SAMPLES)
     graph = _residual()
@@ -193,9 +188,7 @@ def _held_to_all_beats(mg: MaseGraph, parallelism: int | str) -> None:
 
 @pytest.mark.parametrize("samples", [16, pytest.param(100, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_queues_of_registered_networks(
-    name: str, samples: int, sampled_times: Callable[[int], None]
-) -> None:
+def test_queues_of_registered_networks(name, samples, sampled_times):
     sampled_times(samples)
     _held_to_all_beats(_registered(name), 4 if samples == 16 else "auto")
 
@@ -203,7 +196,7 @@ def test_queues_of_registered_networks(
 @pytest.mark.first("loop-2", "two directions-2")
 @pytest.mark.parametrize("samples", [2, 16])
 @pytest.mark.parametrize("name", CASES)
-def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int], None]) -> None:
+def test_queues_of_loops(name, samples, sampled_times):
     sampled_times(samples)
     _held_to_all_beats(_loop(name), 1)
 
@@ -211,7 +204,7 @@ def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int],
 @pytest.mark.parametrize(
     "seed", [0, 3, 21, *(pytest.param(n, marks=pytest.mark.full) for n in range(22, 60))]
 )
-def test_queues_of_random_designs(seed: int, sampled_times: Callable[[int], None]) -> None:
+def test_queues_of_random_designs(seed, sampled_times):
     drawn = graph(seed)
     mg = drawn and configured(*drawn, seed)
     if mg is None or preflight(mg):
