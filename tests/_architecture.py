@@ -287,12 +287,8 @@ def _files(folder: Path) -> Iterator[Path]:
 # What yields where to write; below it anything may be written.
 DOORS = ("result_file", "result_folder", "claimed", "claim")
 TEMPORARY = (
-    "result_file",
-    "whole_file",
-    "scratch_folder",
-    "TemporaryDirectory",
-    "NamedTemporaryFile",
-)
+    "result_file", "whole_file", "scratch_folder", "TemporaryDirectory", "NamedTemporaryFile",
+)  # fmt: skip
 # Modules that write below a temporary folder, or a folder of the cache, which their callers have.
 BELOW = (
     "mase_hw/_cache.py", "mase_hw/deploy/board.py", "mase_hw/deploy/bus.py",

@@ -162,16 +162,10 @@ CONFIG_CASES = {
     "format": ('[default.config]\nname = "fixd"', "'fixd'", "did you mean fixed"),
     "type": (DEFAULT + '[lineer.config]\nname = "fixed"', "'lineer'", "did you mean linear"),
     "name": ('by = "name"\n' + DEFAULT + '[fc9.config]\nname = "fixed"', "'fc9'", "linear_0"),
-    "regex": (
-        'by = "regex_name"\n' + DEFAULT + '["(".config]\nname = "fixed"',
-        "'('",
-        "unterminated",
-    ),
-    "no match": (
-        'by = "regex_name"\n' + DEFAULT + '["fc.*".config]\nname="fixed"',
-        "'fc.*'",
-        "linear_0",
-    ),
+    "regex": ('by = "regex_name"\n' + DEFAULT + '["(".config]\nname = "fixed"', "'('",
+        "unterminated"),
+    "no match": ('by = "regex_name"\n' + DEFAULT + '["fc.*".config]\nname="fixed"', "'fc.*'",
+        "linear_0"),
     "selector": ('by = "kind"\n' + DEFAULT, "'kind'", "name, regex_name, type"),
     "odd selector": ("by = 3\n" + DEFAULT, "by is 3", "name, regex_name, type"),
     "no config table": ('by = "type"\n[default]\nname = "fixed"', "default", "a table `config`"),
@@ -180,19 +174,15 @@ CONFIG_CASES = {
     "no TOML": ("by = type", "is not TOML", "line 1"),
     "no node": ("[parallelism.fc9]\ndata_out_0_dim_0 = 2", "'fc9'", "linear_0"),
     "no dimension": ("[parallelism.linear_0]\ndata_out_0_dim_9 = 2", "_dim_9'", "data_out_0_dim_0"),
-    "too parallel": (
-        "[parallelism.linear_0]\ndata_out_0_dim_0 = 9",
-        "linear_0",
-        "is 9",
-        "allowed: 1 to 8 (1, 2, 4, 8 without padding)",
-    ),
+    "too parallel": ("[parallelism.linear_0]\ndata_out_0_dim_0 = 9", "linear_0", "is 9",
+        "allowed: 1 to 8 (1, 2, 4, 8 without padding)"),
     "no number": ('[parallelism.linear_0]\ndata_out_0_dim_0 = "4"', "is '4'", "1 to 8"),
     "boolean": ("[parallelism.linear_0]\ndata_out_0_dim_0 = true", "is True", "1 to 8"),
     "no entry": ("[parallelism]\nlinear_0 = 4", "linear_0 is 4", "data_in_0_dim_0"),
     "no default": ("[parallelism]\ndefault = 0", "is 0", "from 1"),
     "word": ('[parallelism]\ndefault = "fast"', "'fast'", "auto"),
     "list": ("parallelism = [1, 2]", "[1, 2]", "a number from 1"),
-}
+}  # fmt: skip
 
 OPTION_CASES = {
     "--parallelism 0": (1, "is 0", "from 1"),

@@ -48,70 +48,22 @@ INFERENCES = 24
 FULL = pytest.mark.full
 
 
-def config(number_format: dict[str, object]) -> dict[str, object]:
-    return {"by": "type", "default": {"config": {"name": "fixed", **number_format}}}
+def config(data_in, weight, bias, data_out=(), **result):
+    """Return a configuration of widths, with fractions or those of the data."""
+    entry = {f"data_out_{key}": value for key, value in result.items()}
+    given = {"data_in": data_in, "weight": weight, "bias": bias, "data_out": data_out}
+    for operand, sizes in given.items():
+        entry |= dict(zip((f"{operand}_width", f"{operand}_frac_width"), sizes, strict=False))
+    return {"by": "type", "default": {"config": {"name": "fixed", **entry}}}
 
 
 CONFIGS = {
-    "8 bits": config({"data_in_width": 8, "weight_width": 8, "bias_width": 8}),
-    "narrow and unsigned": config(
-        {
-            "data_in_width": 5,
-            "data_in_frac_width": 2,
-            "weight_width": 4,
-            "bias_width": 7,
-            "data_out_width": 6,
-            "data_out_frac_width": 3,
-            "data_out_signed": False,
-            "data_out_rounding": "nearest_up",
-        }
-    ),
-    "wide and wrapping": config(
-        {
-            "data_in_width": 14,
-            "data_in_frac_width": 9,
-            "weight_width": 11,
-            "bias_width": 16,
-            "data_out_width": 9,
-            "data_out_frac_width": 5,
-            "data_out_rounding": "floor",
-            "data_out_overflow": "wrap",
-        }
-    ),
-    "steps of two and more": config(
-        {
-            "data_in_width": 8,
-            "data_in_frac_width": -3,
-            "weight_width": 8,
-            "weight_frac_width": -1,
-            "bias_width": 8,
-            "bias_frac_width": -2,
-            "data_out_width": 9,
-            "data_out_frac_width": -1,
-        }
-    ),
-    "fractions beyond the width": config(
-        {
-            "data_in_width": 6,
-            "data_in_frac_width": 9,
-            "weight_width": 5,
-            "weight_frac_width": 8,
-            "bias_width": 6,
-            "bias_frac_width": 10,
-            "data_out_width": 7,
-            "data_out_frac_width": 11,
-        }
-    ),
-    "a coarser result": config(
-        {
-            "data_in_width": 8,
-            "data_in_frac_width": 3,
-            "weight_width": 8,
-            "bias_width": 8,
-            "data_out_width": 9,
-            "data_out_frac_width": -2,
-        }
-    ),
+    "8 bits": config([8], [8], [8]),
+    "narrow and unsigned": config([5, 2], [4], [7], [6, 3], signed=False, rounding="nearest_up"),
+    "wide and wrapping": config([14, 9], [11], [16], [9, 5], rounding="floor", overflow="wrap"),
+    "steps of two and more": config([8, -3], [8, -1], [8, -2], [9, -1]),
+    "fractions beyond the width": config([6, 9], [5, 8], [6, 10], [7, 11]),
+    "a coarser result": config([8, 3], [8], [8], [9, -2]),
 }
 
 

@@ -193,16 +193,9 @@ IN_FORMATS = {
 # Inferences end a cycle earlier and later in turn.
 IN_TURN = {("met above", 4)}
 SINGLE = (
-    "renamed",
-    "met elsewhere",
-    "met above",
-    "crossed",
-    "met later",
-    "in part",
-    "gate",
-    "rotated",
+    "renamed", "met elsewhere", "met above", "crossed", "met later", "in part", "gate", "rotated",
     "class token",
-)
+)  # fmt: skip
 
 
 def check(project, in_turn=False):

@@ -21,18 +21,9 @@ from tests.flow.perceptrons import seeded
 ISSUE_SHAPE = {
     "by": "type",
     "default": {"config": {"name": None}},
-    "linear": {
-        "config": {
-            "name": "integer",
-            "data_in_width": 8,
-            "data_in_frac_width": 4,
-            "weight_width": 8,
-            "weight_frac_width": 4,
-            "bias_width": 8,
-            "bias_frac_width": 4,
-        }
-    },
-}
+    "linear": {"config": {"name": "integer", "data_in_width": 8, "data_in_frac_width": 4,
+        "weight_width": 8, "weight_frac_width": 4, "bias_width": 8, "bias_frac_width": 4}},
+}  # fmt: skip
 
 
 def entry(width: int, **fields: Any) -> dict[str, Any]:

@@ -216,13 +216,9 @@ def test_a_step_without_its_position_is_refused(project):
 
 
 SIZES = {
-    "hidden_size": 16,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "intermediate_size": 32,
-    "vocab_size": 20,
-    "max_position_embeddings": TOKENS,
-}
+    "hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 32,
+    "vocab_size": 20, "max_position_embeddings": TOKENS,
+}  # fmt: skip
 GROUPED = {**SIZES, "num_key_value_heads": 2}
 GPT2 = {"n_embd": 16, "n_head": 4, "n_layer": 1, "vocab_size": 20, "n_positions": TOKENS}
 DECODERS = {

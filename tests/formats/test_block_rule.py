@@ -17,20 +17,12 @@ FRACTIONS = (-4, 0, 9)
 POWERS = {
     "mxint 4": ({"name": "mxint", "width": 4, "exponent_width": 3}, integers(4), -3, 4),
     "mxint 3": ({"name": "mxint", "width": 3, "exponent_width": 4}, integers(3), -7, 8),
-    "block minifloat 4, exponents of 2": (
-        {"name": "block_minifloat", "width": 4, "exponent_width": 2, "exponent_bias_width": 4},
-        floats(2, 1),
-        -7,
-        8,
-    ),
-    "block minifloat 5, exponents of 3": (
-        {"name": "block_minifloat", "width": 5, "exponent_width": 3, "exponent_bias_width": 3},
-        floats(3, 1),
-        -3,
-        4,
-    ),
+    "block minifloat 4, exponents of 2": ({"name": "block_minifloat", "width": 4,
+        "exponent_width": 2, "exponent_bias_width": 4}, floats(2, 1), -7, 8),
+    "block minifloat 5, exponents of 3": ({"name": "block_minifloat", "width": 5,
+        "exponent_width": 3, "exponent_bias_width": 3}, floats(3, 1), -3, 4),
     "mxfp4": ({"name": "mxfp4"}, floats(2, 1), -127, 127),
-}
+}  # fmt: skip
 
 
 def rationals(fraction: int) -> list[list[Fraction]]:

@@ -13,18 +13,9 @@ from tests.engines import exact
 
 CONFIG = {
     "by": "type",
-    "default": {
-        "config": {
-            "name": "fixed",
-            "data_in_width": 8,
-            "data_in_frac_width": 4,
-            "weight_width": 6,
-            "weight_frac_width": 4,
-            "bias_width": 8,
-            "bias_frac_width": 4,
-        }
-    },
-}
+    "default": {"config": {"name": "fixed", "data_in_width": 8, "data_in_frac_width": 4,
+        "weight_width": 6, "weight_frac_width": 4, "bias_width": 8, "bias_frac_width": 4}},
+}  # fmt: skip
 
 
 class Blocks(nn.Module):
