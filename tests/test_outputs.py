@@ -350,11 +350,12 @@ def run(monkeypatch, capsys):
     return command
 
 
+# Every kind for a folder and for files; what functions do with them is tested above.
 CASES = [
     (line, name, kind)
     for line, (_, names, _) in COMMANDS.items()
     for name in names
-    for kind in (BAD if name == names[0] else ["foreign"])
+    for kind in (BAD if line[0] in ("emit-verilog", "fit") else ["foreign"])
 ]
 
 

@@ -25,6 +25,7 @@ from tests.bench import benchmarks
 README = (ROOT / "README.md").read_text()
 # Commands that are not run, and what does it in their place.
 LEFT_OUT = {
+    "python3 -m venv": "`.ci/run` makes one",
     "pip install": "`.ci/run` installs in a fresh environment",
     "pre-commit install": "it changes the checkout; tests/test_quality.py runs what the hooks run",
     "python -m tests": "it measures for minutes to hours; its groups are checked below",
@@ -34,11 +35,11 @@ LEFT_OUT = {
 }
 # Commands that take long, of which the full tier runs all.
 HEAVY = re.compile(
-    r"mase-hw (simulate|report|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
+    r"mase-hw (simulate|fit|report|synth|search|compress|sweep|prove|experiment \w)|digits-|python "
 )
 HEAVY_CALLS = ("simulate(", "compare(", "route(", "Trainer(", "SimulatedLine(")
 MODEL = "README.md#your-own-model"
-COMMAND = re.compile(r"(?:^|`)((?:pip|pre-commit|mase-hw|python -m|bash) [^`\n]*)", re.M)
+COMMAND = re.compile(r"(?:^|`)((?:pip|pre-commit|mase-hw|python3? -m|bash) [^`\n]*)", re.M)
 USES_CUBIC = """
 import torch
 import mase_hw
@@ -153,7 +154,7 @@ def run_page(page: str, folder: Path, *, light: bool) -> str:
     return printed
 
 
-@pytest.mark.first(".", "mase_hw")
+@pytest.mark.first(".")
 @pytest.mark.parametrize("page", pages_with_steps(light=True))
 def test_the_light_commands_of_a_page_run(page, tmp_path):
     run_page(page, tmp_path, light=True)

@@ -120,10 +120,9 @@ def test_a_factory_and_its_exported_program_become_the_same_hardware(here, monke
     assert len(images[0]) == 4
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_simulate_and_synth_print_one_object(here, monkeypatch, capsys, dtype):
+def test_simulate_and_synth_print_one_object(here, monkeypatch, capsys):
     project = mase_hw.emit_verilog(*seeded(4, 6, 3), output="out", parallelism=2)
-    np.savez("x.npz", data_in_0=np.linspace(-2, 2, 20, dtype=dtype).reshape(5, 4))
+    np.savez("x.npz", data_in_0=np.linspace(-2, 2, 20).reshape(5, 4))
     options = ["--inputs", "x.npz", "--outputs", "y.npz", "--stall", "0.2", "--probe", "relu_1"]
     entry = json_command(monkeypatch, capsys, "simulate", "out", *options)
     assert entry.keys() >= SIMULATION_KEYS
