@@ -87,7 +87,7 @@ def distances(base: str) -> dict[Path, int]:
         base: the commit that the working tree is compared with.
 
     Raises:
-        pytest.UsageError: where git has no such commit.
+        pytest.UsageError: where there is no git, no repository, or no such commit.
     """
     users: dict[Path, set[Path]] = {}
     for path in _sources():
@@ -120,11 +120,12 @@ def _changed(base: str) -> Iterator[Path]:
 def _differing(base: str) -> Iterable[str]:
     changed = ["diff", "--name-only", base, "--"]
     for command in (changed, ["ls-files", "--others", "--exclude-standard"]):
-        done = subprocess.run(
-            ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        try:
+            done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise pytest.UsageError(f"--touched {base}: git is not installed") from None
         if done.returncode:
-            raise pytest.UsageError(f"--touched {base}: {done.stderr.strip()}")
+            raise pytest.UsageError(f"--touched {base}: {done.stderr.splitlines()[0]}")
         yield from done.stdout.splitlines()
 
 

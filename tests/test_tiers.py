@@ -108,6 +108,13 @@ def test_a_change_touches_what_imports_it(monkeypatch):
     assert touched(monkeypatch, "README.md", "tests/sim/test_build.py") == {"sim/test_build.py": 0}
 
 
-def test_a_commit_that_does_not_exist_is_refused():
-    with pytest.raises(pytest.UsageError, match="--touched nowhere: "):
+def test_a_commit_that_does_not_exist_is_refused(monkeypatch, tmp_path):
+    with pytest.raises(pytest.UsageError, match=r"--touched nowhere: .*nowhere"):
         distances("nowhere")
+    distances.cache_clear()
+    monkeypatch.setattr(tests._tiers, "ROOT", tmp_path)
+    with pytest.raises(pytest.UsageError, match=r"--touched HEAD: [^\n]*[Nn]ot a git repo[^\n]*$"):
+        distances("HEAD")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.UsageError, match="--touched HEAD: git is not installed"):
+        distances("HEAD")
