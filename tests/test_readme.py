@@ -248,6 +248,7 @@ def test_the_python_example(tmp_path):
     assert "fixed<8,4>" in output
 
 
+@pytest.mark.full
 def test_the_life_of_a_format(tmp_path):
     """Each line prints what the comment beside it says."""
     script = block("mase_hw", "python", "constant_codes")

@@ -73,12 +73,6 @@ def test_the_name_of_an_operator_selects_its_conformance(first_tier):
     assert [name for name in stateless if not re.search(rf"[\[-]{name}\]", text)] == []
 
 
-def test_every_test_is_in_one_tier(first_tier):
-    full = collected(str(ROOT / "tests"), "-m", "full")
-    everything = collected(str(ROOT / "tests"), "-m", "full or not full")
-    assert sorted(first_tier + full) == sorted(everything)
-
-
 def test_every_test_is_in_one_shard(first_tier):
     shards = [Shard.parse(f"{number}/7") for number in range(1, 8)]
     assert {sum(shard.holds(name) for shard in shards) for name in first_tier} == {1}
