@@ -25,17 +25,13 @@ class Collected:
         self.names = [item.nodeid for item in session.items]
 
 
-def collected(*words: str) -> list[str]:
-    plugin = Collected()
-    quiet = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    status = pytest.main([*quiet, "--rootdir", str(ROOT), *words], plugins=[plugin])
-    assert status == pytest.ExitCode.OK, words
-    return plugin.names
-
-
 @pytest.fixture(scope="module")
 def first_tier():
-    return collected(str(ROOT / "tests"))
+    plugin = Collected()
+    words = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    status = pytest.main([*words, "--rootdir", str(ROOT), str(ROOT / "tests")], plugins=[plugin])
+    assert status == pytest.ExitCode.OK
+    return plugin.names
 
 
 UNITS: Mapping[str, Collection[str]] = {

@@ -164,15 +164,16 @@ FEW = ("fixed", "log", "binary", "block_minifloat")
 FINE = ("fixed", "mxint", "nvfp4 of a tensor")
 
 
-@pytest.mark.parametrize("pair", list(permutations(EDGES, 2)), ids=" to ".join)
-def test_a_cast_rounds_the_value_once(pair):
+@pytest.mark.parametrize("name", EDGES)
+def test_a_cast_rounds_the_value_once(name):
     """The reference on codes is the format's own rounding of the reals."""
-    given, result = (make_format(EDGES[name]) for name in pair)
+    given = make_format(EDGES[name])
     generator = torch.Generator().manual_seed(4)
     sizes = torch.randint(-120, 121, (90, 1), generator=generator)
     codes = given.encode(torch.randn(90, 12, generator=generator).double() * 2.0**sizes)
-    found = result.from_scaled(*given.significands(codes))
-    assert torch.equal(result.decode(found), result.round_values(given.decode(codes)))
+    for result in map(make_format, EDGES.values()):
+        found = result.from_scaled(*given.significands(codes))
+        assert torch.equal(result.decode(found), result.round_values(given.decode(codes))), result
 
 
 @pytest.mark.parametrize("pair", [("fixed", "nvfp4"), ("nvfp4", "fixed")], ids=" to ".join)

@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import nn
 
+from mase_hw.cells import Cell, Netlist
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
@@ -41,14 +42,20 @@ def sampled_times(monkeypatch):
 
 
 @pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_all_beats(cell, netlist):
+def test_a_cell_is_sampled_as_all_its_beats_move(cell, netlist):
+    if not (isinstance(cell, StreamFifo) and cell.depth == 1):
+        # A beat every second cycle is what sampled times do not say.
+        assert_all_beats(netlist)
+    assert_what_some_beats_wait_for(cell, netlist)
+    assert_every_inference_needs_what_the_first_does(cell, netlist)
+
+
+def assert_all_beats(netlist: Netlist) -> None:
     generator = np.random.default_rng(0)
     arrivals = {
         name: 100 + np.cumsum(generator.integers(0, 4, size=3 * port.beats))
         for name, port in netlist.inputs.items()
     }
-    if isinstance(cell, StreamFifo) and cell.depth == 1:
-        pytest.skip("a beat every second cycle, which sampled times do not say")
     beats = {name: netlist.inputs[name].beats for name in arrivals}
     ready = np.full(3 * netlist.port(netlist.outputs["data_out_0"]).beats, -1)
     consumed, offered = NodeStages(netlist, arrivals).run(arrivals, ready)
@@ -58,8 +65,7 @@ def test_all_beats(cell, netlist):
         assert set(cycles - found[name]) <= set(range(EARLY + 1)), name
 
 
-@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_what_some_beats_wait_for(cell, netlist):
+def assert_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
     for name in netlist.inputs:
         if name == "weight":
             continue
@@ -73,8 +79,7 @@ def test_what_some_beats_wait_for(cell, netlist):
         assert np.array_equal(np.maximum(found, -1), np.maximum(motion.room(port, beats), -1))
 
 
-@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_every_inference_needs_what_the_first_does(cell, netlist):
+def assert_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist) -> None:
     for port in netlist.inputs.keys() - {"weight"}:
         beats = netlist.inputs[port].beats
         one, three = (cell.motion.needs(port, count * beats) for count in (1, 3))
@@ -186,14 +191,15 @@ def _held_to_all_beats(mg: MaseGraph, parallelism: int | str) -> None:
     assert verify_progress_analysis_pass(hardware)[1]["sampled"] is False
 
 
-@pytest.mark.parametrize("samples", [16, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.first("fashion-resnet8-16", "har-cnn1d-16")
+@pytest.mark.parametrize("samples", [16, 100])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_queues_of_registered_networks(name, samples, sampled_times):
     sampled_times(samples)
     _held_to_all_beats(_registered(name), 4 if samples == 16 else "auto")
 
 
-@pytest.mark.first("loop-2", "two directions-2")
+@pytest.mark.first("loop-2")
 @pytest.mark.parametrize("samples", [2, 16])
 @pytest.mark.parametrize("name", CASES)
 def test_queues_of_loops(name, samples, sampled_times):
