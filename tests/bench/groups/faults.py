@@ -10,11 +10,11 @@ from typing import ClassVar
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
 from tests.bench.base import Benchmark, Row
-from tests.bench.mutate import ROOT, Mutation, copied, outcome
+from tests.bench.mutate import ROOT, Mutation, copied, outcome, tests_of
 
 SECONDS = 1800
 BAR = 0.9
-# Tests whose imports reach the file, nearest first; a linter or a type checker does not count.
+# All tests whose imports reach the file; a linter or a type checker does not count.
 CALL = ("--touched", "HEAD", "--ignore", "tests/test_quality.py")
 # By kind: file, what stands there, and the fault.
 FAULTS: dict[str, list[tuple[str, str, str]]] = {
@@ -96,13 +96,21 @@ class Faults(Benchmark):
         with tempfile.TemporaryDirectory(prefix="mase-hw-faults-") as folder:
             copy = copied(Path(folder))
             for kind, (name, old, new) in self._chosen:
-                became, by = outcome(_mutation(name, old, new), copy, SECONDS, [CALL])
+                became, by = outcome(_mutation(name, old, new), copy, SECONDS, _calls(ROOT / name))
                 ends.append(became == "seen")
                 what = f"{kind}: {name}: `{old}` is `{new}`"
                 yield Row(what, by if ends[-1] else f"missed ({became})", "found", ends[-1])
         if len(ends) > 1:
             share = sum(ends) / len(ends)
             yield Row("found", f"{sum(ends)} of {len(ends)}", f">={BAR:.0%}", share >= BAR)
+
+
+def _calls(path: Path) -> list[Sequence[str]]:
+    """Return calls of pytest: what names the file or its cell, as that is quick, then the rest."""
+    if path.suffix == ".py":
+        return [*tests_of(path)[:1], CALL]
+    cell = path.stem.removeprefix("mase_").title().replace("_", "")
+    return [["tests/cells/test_cells.py", "-k", cell], CALL]
 
 
 def _mutation(name: str, old: str, new: str) -> Mutation:
