@@ -301,12 +301,17 @@ def _draw(operator: str, name: str) -> str:
 
 
 @cache
-def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
+def captured(examples: tuple[Example, ...]) -> MaseGraph:
     model = SideBySide(
         [example.module for example in examples], [len(example.inputs) for example in examples]
     )
     inputs = tuple(value for example in examples for value in example.inputs)
-    return canonicalize(trace(model.eval(), inputs, name="operators"))
+    return trace(model.eval(), inputs, name="operators")
+
+
+@cache
+def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
+    return canonicalize(captured(examples))
 
 
 def part_number(node: Node) -> int:

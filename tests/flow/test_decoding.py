@@ -239,6 +239,7 @@ def decoder(name, tokens=TOKENS, **fields):
     return whole.eval(), DecoderStep(whole, tokens), (ids, torch.arange(TOKENS)[:, None])
 
 
+@pytest.mark.first("llama")
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_step_of_a_decoder_has_hardware(name):
     whole, step, sequence = decoder(name)
