@@ -1,18 +1,14 @@
 """Random designs with forks and joins of every kind: exact under pauses, in the predicted cycles.
 
-`python -m tests.random_designs --count 200 --seed 0` says which seeds are wrong, and counts the
-others. A graph is drawn from the steps of `test_random_graphs` and more; what a format has no
-hardware for is fixed point. Every fourth seed has external weights, another fourth equal layers on
-the hardware of one.
+`python -m tests.bench survey` counts what becomes of many. A graph is drawn from the steps of
+`test_random_graphs` and more; what a format has no hardware for is fixed point. Every fourth seed
+has external weights, another fourth equal layers on the hardware of one.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -339,24 +335,3 @@ def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
 
 def fates(seeds: Iterable[int], samples: int = SAMPLES) -> Iterator[Fate]:
     yield from (found for seed in seeds if (found := fate(seed, samples)) is not None)
-
-
-def main() -> int:
-    """Return 1 where a design is wrong, or something else than a message came."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    counts: dict[str, int] = {}
-    for found in fates(range(given.seed, given.seed + given.count)):
-        counts[found.what] = counts.get(found.what, 0) + 1
-        if found.what in ("wrong", "crash"):
-            sys.stdout.write(f"{found.seed} {found.what}: {found.why}\n")
-    sys.stdout.write(f"{counts}\n")
-    return int(any(name in counts for name in ("wrong", "crash")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
