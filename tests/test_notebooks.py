@@ -1,7 +1,5 @@
 """The notebooks are those of the tutorials' scripts, and run from the first cell to the last."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 
@@ -18,12 +16,12 @@ QUICK = {
 }
 
 
-def test_every_tutorial_is_a_notebook() -> None:
+def test_every_tutorial_is_a_notebook():
     assert {path.stem for path in FOLDER.glob("[a-z]*.py")} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_is_made_from_the_script(name: str) -> None:
+def test_the_notebook_is_made_from_the_script(name):
     """`python -m tests.notebooks NAME` writes it anew."""
     written = nbformat.read(notebook_path(name), as_version=4)
     made = notebook(name)
@@ -35,7 +33,7 @@ def test_the_notebook_is_made_from_the_script(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_runs(name: str, tmp_path: Path) -> None:
+def test_the_notebook_runs(name, tmp_path):
     made = execute(notebook(name, QUICK[name]), tmp_path)
     results = [output for cell in made.cells for output in cell.get("outputs", [])]
     assert "text/plain" in results[-1].data
