@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the registers of a wrapped design show: cycles since reset, inferences that went in and that
-// came out, and a word of the description. Each port has a count of its own; all counts wrap. `is_behind`
-// marks inputs that have taken fewer inferences than another one, the one that ends now included.
+// came out, and a word of the description. Each port has a count of its own; all counts wrap.
+// `is_behind` marks inputs that have taken fewer inferences than another one, the one that ends now
+// included.
 //
-// `first_wrong` is the least number of an inference with an error since `clear`, which says that no error
-// is shown: of an input (`wrong`), of a result that is in a memory (`wrong_result`, counted by `written`),
-// or inside the design (`wrong_inside`), where it is that of the next result.
+// `first_wrong` is the least number of an inference with an error since `clear`, which says that no
+// error is shown: of an input (`wrong`), of a result that is in a memory (`wrong_result`, counted
+// by `written`), or inside the design (`wrong_inside`), where it is that of the next result.
 //
-// `core_rst` is high while `rst` is, and after `reset` for RESET_CYCLES cycles and until all is `idle`.
+// `core_rst` is high while `rst` is, and after `reset` for RESET_CYCLES cycles and until all is
+// `idle`.
 module mase_bus_status #(
     parameter int unsigned WORDS = 2,
     parameter logic [WORDS-1:0][31:0] DESCRIPTION = '0,
