@@ -45,6 +45,11 @@ class Option:
     unrolled: Mapping[str, int] = field(default_factory=dict)
 
     @property
+    def busy(self) -> int:
+        """Products that its multipliers could make in an inference."""
+        return self.work_cycles * self.multipliers
+
+    @property
     def cost(self) -> int:
         """What it takes, in lanes."""
         return MULTIPLIER_WIDTH * self.multipliers + self.width

@@ -26,9 +26,9 @@ from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
 from mase_hw.graph.loops import loops_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location, update
+from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
+from mase_hw.ops import Call, TensorSpec, Tiled, Weighted, operator_for_role
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware._balance import Balance, Join, Option, Unit, tile_sizes
@@ -184,12 +184,7 @@ def _grouped(
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     groups = Groups()
     for node in nodes:
-        limits = _limits(mg, node)
-        for name, spec in _streams(mg, node).items():
-            for dim in (0, 1):
-                size = spec.size[1 - dim]
-                formats = [spec.format] if dim == 0 and spec.format is not None else []
-                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
+        _add(mg, groups, node)
     unrolls = _fix(mg, groups, nodes, table)
     _tie(mg, groups, nodes)
     _tie_layers(mg, groups, unrolls)
@@ -201,6 +196,15 @@ def _grouped(
     ]
     _join_edges(groups, edges, _free(mg, edges) if free else ())
     return groups, nodes, unrolls, edges
+
+
+def _add(mg: MaseGraph, groups: Groups, node: Node) -> None:
+    limits = _limits(mg, node)
+    for name, spec in _streams(mg, node).items():
+        for dim in (0, 1):
+            size = spec.size[1 - dim]
+            formats = [spec.format] if dim == 0 and spec.format is not None else []
+            groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
 
 
 def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
@@ -504,6 +508,46 @@ class Space:
             for name, value in elements.items():
                 found.setdefault(node, {})[f"{name}_dim_0"] = value
         return found
+
+
+def fuller_lanes(mg: MaseGraph, node: Node) -> tuple[Option, Record] | None:
+    """Return lanes at which a layer's multipliers work twice as much, or more, and their table.
+
+    They take no more multipliers than the layer has, and no more cycles. None for a layer of whose
+    multipliers at least half work at a time, or that has no better lanes.
+
+    Args:
+        mg: a graph with hardware metadata.
+        node: a node of it.
+    """
+    call, hardware = mg.call(node), metadata(node).hardware
+    operations = call.operator.operations(call) // 2
+    if hardware is None or not Weighted.of(call.operator).repeats(call):
+        return None
+    if 2 * operations >= hardware.multipliers * hardware.work_cycles:
+        return None
+    groups = Groups()
+    _add(mg, groups, node)
+    _tie(mg, groups, [node])
+    order = list(groups.all())
+    choice = _choice(mg, node, groups, {id(group): place for place, group in enumerate(order)}, {})
+    lists = _candidates(order, [choice])
+    options = [
+        item
+        for item in _options(choice, [lists[group] for group in choice.groups], 1)
+        if item.multipliers <= hardware.multipliers and item.work_cycles <= hardware.work_cycles
+    ]
+    best = min(options, key=lambda item: (item.work_cycles, item.cost), default=None)
+    if best is None or 2 * best.busy > hardware.multipliers * hardware.work_cycles:
+        return None
+    values = dict(zip(choice.groups, best.lanes, strict=True))
+    streams = {
+        f"{name}_dim_{dim}": values[place]
+        for place, group in enumerate(order)
+        for _, name, dim in group.slots
+        if group.size > 1
+    }
+    return best, {**streams, **{f"{name}_dim_0": value for name, value in best.unrolled.items()}}
 
 
 def parallelism_space(mg: MaseGraph, table: Mapping[str, object] | None = None) -> Space:
