@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch.fx import Node
 
+from mase_hw.graph.calls import spec_of
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
@@ -46,6 +48,13 @@ def insert_after(
         common=CommonMetadata(operator.name, {"data_in_0": given}, {"data_out_0": result}),
     )
     return node
+
+
+def result_dtype(role: str, spec: TensorSpec, arguments: Sequence[object]) -> str:
+    """dtype that the operator of a role gives for a tensor: steps of truths are real numbers."""
+    target = decode_target("call_function", operator_for_role(role).targets[0])
+    empty = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+    return spec_of(target(empty, *arguments)).dtype
 
 
 def unique_name(stem: str, taken: Sequence[str]) -> str:

@@ -314,6 +314,21 @@ def test_sums_of_scaled_integers_are_rounded_once():
     assert found.flatten().tolist() == stepped(result, map(sum, zip(*steps, strict=True)))
 
 
+def test_truths_are_taken_in_steps_of_a_scale():
+    first, second = torch.randint(-2, 3, (2, 4, 7), generator=torch.Generator().manual_seed(7))
+    first, second = first.float(), second.float()
+    model = Apply(lambda x, y: torch.eq(x, y) * 0.75)
+    fields = {"name": "scaled_integer", "width": 8}
+    hardware = to_hardware(
+        quantize(trace(model, (first, second)), {"default": {"config": entry(fields)}})
+    )
+    formats = [spec(node).quantized for node in hardware.inputs]
+    codes = [number.encode(item) for number, item in zip(formats, (first, second), strict=True)]
+    (found,) = IntegerReference(hardware)(codes).values()
+    result = spec(hardware.outputs[0]).quantized
+    assert torch.equal(found.flatten(), result.encode(model(first, second)).flatten())
+
+
 def test_functions_of_scaled_integers_are_tables():
     inputs = torch.randn(4, 50, generator=torch.Generator().manual_seed(4))
     fields = {"name": "scaled_integer", "width": 8, "symmetric": False}

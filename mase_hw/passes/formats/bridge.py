@@ -51,7 +51,7 @@ from mase_hw.ops import (
     TensorSpec,
     operator_for_role,
 )
-from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._insert import insert_after, result_dtype, unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
@@ -171,6 +171,10 @@ class _Plan:
             name: spec.with_format(self.operands.get(name, spec.format))
             for name, spec in known.operands.items()
         }
+        for name in self.taken:
+            spec = operands[name]
+            dtype = result_dtype(self.role or ROLE, spec, self.there[name])
+            operands[name] = replace(spec, dtype=dtype)
         last, result = node, asked.with_format(self.result)
         update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
         for name, stored in self.rounded.items():
@@ -181,7 +185,7 @@ class _Plan:
             for name, producer in given:
                 key = producer, self.there.get(name), operands[name].format
                 if name in self.taken and key not in made:
-                    taken = operands[name].with_format(self.taken[name])
+                    taken = known.operands[name].with_format(self.taken[name])
                     made[key] = insert_after(
                         mg, producer, self.role, taken, operands[name], self.there[name]
                     )
