@@ -30,7 +30,7 @@ from mase_hw.passes.formats.expected_agreement import (
     source_of,
 )
 from mase_hw.passes.formats.quantize import RESULT, SHARED, fitted_format, words_for
-from mase_hw.passes.formats.shared_formats import shares_format
+from mase_hw.passes.formats.edges import shares_format
 
 MAX_BITS = 16
 # An output that keeps so much is of full use.

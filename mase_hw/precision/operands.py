@@ -24,7 +24,7 @@ from mase_hw.passes.formats.quantize import (
     fitted_format,
     words_for,
 )
-from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.formats.whole_numbers import whole_formats
 
 

@@ -16,9 +16,8 @@ from mase_hw._kinds import Table
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
-from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, TensorSpec, operator_for
-from mase_hw.passes._insert import unique_name
+from mase_hw.passes._insert import free_name, read_constant, unique_name
 
 
 def rewrite(
@@ -128,12 +127,8 @@ def _store_constants(mg: MaseGraph, node: Node) -> None:
     def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value
-        name = unique_name(f"{node.name}_constant", [item.name for item in mg.nodes])
-        set_tensor(mg.model, name, value)
-        with mg.fx_graph.inserting_before(node):
-            read = mg.fx_graph.create_node("get_attr", name, name=name)
-        read.meta["mase"] = metadata(node)
-        return read
+        name = free_name(mg, f"{node.name}_constant")
+        return read_constant(mg, node, name, value, metadata(node))
 
     node.args = map_aggregate(node.args, stored)
 

@@ -32,7 +32,7 @@ FINE_BITS, FINE_FRACTION = 24, 13
 
 
 def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
-    """Return the formats in which a node computes the exact numbers of rounded operands.
+    """Formats in which a node computes the exact numbers of rounded operands.
 
     A function that is approximated has steps that are much finer than those of its operand.
 
@@ -67,7 +67,7 @@ def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[
 
 
 def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
-    """Return the formats of a comparison with thresholds: of sums too, where none is given."""
+    """Formats of a comparison with thresholds: of sums too, where none is given."""
     bounds = call.constants["bounds"].double()
     number = given.get("data_in_0")
     return {
@@ -78,7 +78,7 @@ def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Forma
 
 
 def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
-    """Return a format of the results of all codes of a format."""
+    """A format of the results of all codes of a format."""
     if (
         not has_steps(number)
         or number.width > MOST_TRIED_BITS
@@ -102,7 +102,7 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
 
 
 def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
-    """Return the format of the sums of products of a stream with constant weights."""
+    """Format of the sums of products of a stream with constant weights."""
     streams = [every[name] for name in call.streams]
     weight, bias = every["weight"], every.get("bias")
     if len(streams) != 1 or len(scales(weight)) > 1:
@@ -125,7 +125,7 @@ def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
 
 
 def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
-    """Return the format of what is exact in fixed point, in steps where scales are real."""
+    """Format of what is exact in fixed point, in steps where scales are real."""
     operator, numbers = call.operator, [*every.values()]
     if not isinstance(operator, Exact):
         return None

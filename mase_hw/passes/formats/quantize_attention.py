@@ -24,7 +24,7 @@ from mase_hw.graph.streams import refresh_output
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.passes.formats.cast import ROLE
+from mase_hw.passes.formats.edges import ROLE
 from mase_hw.passes.formats.quantize import observed_range
 from mase_hw.registry import nearest
 

@@ -22,7 +22,7 @@ SOFTWARE_BITS = 32
 def whole_formats(
     mg: MaseGraph, losses: Set[Node] = frozenset()
 ) -> Mapping[Node, Mapping[str, Format]]:
-    """Return the formats of operands and result of every node that computes with whole numbers.
+    """Formats of operands and result of every node that computes with whole numbers.
 
     An input of zeros and ones has two bits, any other `INPUT_BITS` at least; what follows has as
     many as its largest value takes, so that nothing is rounded and nothing overflows. What an
@@ -60,7 +60,7 @@ def whole_formats(
 
 
 def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
-    """Return one format for all who read an input of whole numbers; None for any other input.
+    """One format for all who read an input of whole numbers; None for any other input.
 
     Args:
         node: the input.
@@ -72,7 +72,7 @@ def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
 
 
 def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
-    """Return the formats of operands and result; of the result alone where others choose them."""
+    """Formats of operands and result; of the result alone where others choose them."""
     operator = call.operator
     chosen = Numeric.of(operator).result_format(call)
     operands: dict[str, Format] = {
@@ -99,7 +99,7 @@ def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str,
 
 
 def _observed(node: Node) -> tuple[int, int]:
-    """Return the least and the largest number of an input on the examples."""
+    """Least and largest number of an input on the examples."""
     software = metadata(node).software
     known = None if software is None else software.ranges.get("data_out_0")
     return (0, 1) if known is None else (int(known.minimum), int(known.maximum))
