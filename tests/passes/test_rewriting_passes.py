@@ -128,38 +128,26 @@ def test_batch_norm_folds_into_the_layer_before_it(bias):
     assert not list(after.model.buffers())
 
 
-class Twice(nn.Module):
-    def __init__(self):
+class Layers(nn.Module):
+    def __init__(self, function):
         super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
+        self.fc, self.bn, self.function = nn.Linear(4, 4), nn.BatchNorm1d(4), function
 
     def forward(self, x):
-        y = self.fc(x)
-        return self.bn(y) + y
+        return self.function(self.fc, self.bn, x)
 
 
 def test_a_result_with_other_users_is_not_folded():
     x = torch.randn(5, 4)
-    mg = prepared(randomized(Twice()), x)
+    mg = prepared(randomized(Layers(lambda fc, bn, x: bn(y := fc(x)) + y)), x)
     after, info = fold_into_producer_transform_pass(mg)
     assert info["folded"] == {}
     assert torch.equal(after(x), mg(x))
 
 
-class SharedLayer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-
-    def forward(self, x):
-        return self.fc(self.bn(self.fc(x)))
-
-
 def test_folding_into_a_shared_layer_leaves_its_other_use_alone():
     x = torch.randn(5, 4).double()
-    model = randomized(SharedLayer()).double().eval()
+    model = randomized(Layers(lambda fc, bn, x: fc(bn(fc(x))))).double().eval()
     after, info = fold_into_producer_transform_pass(prepared(model, x))
     assert info["folded"] == {"bn": "fc"}
     torch.testing.assert_close(after(x), model(x), rtol=1e-12, atol=1e-12)
@@ -204,16 +192,5 @@ def test_a_batch_norm_behind_a_prelu_is_not_taken_for_one_behind_a_layer():
 
 def test_what_a_layer_gives_may_be_squared():
     """A product of a result with itself has no constant factor to fold."""
-    layer = nn.Linear(4, 3)
-
-    class Squared(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x):
-            y = self.layer(x)
-            return y * y
-
-    mg = mase_hw.quantize(mase_hw.trace(Squared(), torch.randn(2, 4)))
-    assert preflight(mg) == []
+    squared = nn.Sequential(nn.Linear(4, 3), Apply(lambda y: y * y))
+    assert preflight(mase_hw.quantize(trace(squared, torch.randn(2, 4)))) == []
