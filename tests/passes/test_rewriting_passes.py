@@ -18,6 +18,7 @@ from mase_hw.passes.canonical.fold import (
 from mase_hw.passes.canonical.remove_identity import erase_node, remove_identity_transform_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
+from tests.modules import Layers
 
 
 def prepared(model, x):
@@ -128,18 +129,13 @@ def test_batch_norm_folds_into_the_layer_before_it(bias):
     assert not list(after.model.buffers())
 
 
-class Layers(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.fc, self.bn, self.function = nn.Linear(4, 4), nn.BatchNorm1d(4), function
-
-    def forward(self, x):
-        return self.function(self.fc, self.bn, x)
+def normed(function):
+    return randomized(Layers(function, fc=nn.Linear(4, 4), bn=nn.BatchNorm1d(4)))
 
 
 def test_a_result_with_other_users_is_not_folded():
     x = torch.randn(5, 4)
-    mg = prepared(randomized(Layers(lambda fc, bn, x: bn(y := fc(x)) + y)), x)
+    mg = prepared(normed(lambda m, x: m.bn(y := m.fc(x)) + y), x)
     after, info = fold_into_producer_transform_pass(mg)
     assert info["folded"] == {}
     assert torch.equal(after(x), mg(x))
@@ -147,19 +143,10 @@ def test_a_result_with_other_users_is_not_folded():
 
 def test_folding_into_a_shared_layer_leaves_its_other_use_alone():
     x = torch.randn(5, 4).double()
-    model = randomized(Layers(lambda fc, bn, x: fc(bn(fc(x))))).double().eval()
+    model = normed(lambda m, x: m.fc(m.bn(m.fc(x)))).double().eval()
     after, info = fold_into_producer_transform_pass(prepared(model, x))
     assert info["folded"] == {"bn": "fc"}
     torch.testing.assert_close(after(x), model(x), rtol=1e-12, atol=1e-12)
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
 
 
 def _viewed_constant(x):
@@ -169,7 +156,13 @@ def _viewed_constant(x):
 VIEWS = {
     "stream": (Apply(lambda x: x.mT.contiguous().view(x.shape[0], -1) + 1), (2, 3, 4)),
     "constant": (Apply(_viewed_constant), (3, 2, 6)),
-    "attention": (Attention(), (2, 3, 8)),
+    "attention": (
+        Layers(
+            lambda m, x: m.attention(x, x, x, need_weights=False)[0],
+            attention=nn.MultiheadAttention(8, 2, batch_first=True),
+        ),
+        (2, 3, 8),
+    ),
 }
 
 

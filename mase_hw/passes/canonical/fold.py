@@ -82,7 +82,6 @@ def _seen_parameter(
 
 
 def _is_dense(value: Tensor) -> bool:
-    """True for each element of a stretch of memory once, in any order."""
     dense = 1
     for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
         if size > 1 and stride != dense:

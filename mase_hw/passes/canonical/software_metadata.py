@@ -154,31 +154,31 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
     tensors = tensors[: len(names)]
     if all(isinstance(item, Tensor) for item in tensors):
         tensors, _ = mg.lengths.padded(names, tensors)
-    for number, given in enumerate(tensors):
-        _check_input(mg, number, given)
+    for number, value in enumerate(tensors):
+        _check_input(mg, number, value)
     return mg.batch_dims.inside(tensors)
 
 
-def _check_input(mg: MaseGraph, number: int, given: object) -> None:
+def _check_input(mg: MaseGraph, number: int, value: object) -> None:
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
-    if not isinstance(given, Tensor):
-        raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
+    if not isinstance(value, Tensor):
+        raise DataError(f"data for {name} is of type {type(value).__name__}; allowed: tensors")
     sizes: list[object] = list(captured.shape)
     if mg.batched and sizes:
         dim = mg.batch_dims.of_input(number)
-        sizes[dim] = given.shape[dim] if dim < given.dim() else -1
-    if list(given.shape) != sizes:
+        sizes[dim] = value.shape[dim] if dim < value.dim() else -1
+    if list(value.shape) != sizes:
         if mg.batched and sizes:
             sizes[dim] = "N"
         raise DataError(
-            f"data for {name} has the shape {tuple(given.shape)}; {mg.name} takes "
+            f"data for {name} has the shape {tuple(value.shape)}; {mg.name} takes "
             f"({', '.join(map(str, sizes))})"
         )
-    real = given.is_floating_point()
-    if given.dtype != captured.dtype and (real or captured.is_floating_point()):
-        raise DataError(f"data for {name} is {given.dtype}; {mg.name} takes {captured.dtype}")
-    if real and bool(given.isnan().any()):
-        where = tuple(given.isnan().nonzero()[0].tolist())
+    real = value.is_floating_point()
+    if value.dtype != captured.dtype and (real or captured.is_floating_point()):
+        raise DataError(f"data for {name} is {value.dtype}; {mg.name} takes {captured.dtype}")
+    if real and bool(value.isnan().any()):
+        where = tuple(value.isnan().nonzero()[0].tolist())
         raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
 
 

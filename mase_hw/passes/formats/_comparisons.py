@@ -96,12 +96,12 @@ def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool
     declared = dict(metadata(producer).declared)
     declared.pop("bias", None)
     declared["weight"] = in_whole_steps(number)
-    given = dict(tensor_arguments(producer, call.operator.operand_names))
-    item = given["weight"]
+    arguments = dict(tensor_arguments(producer, call.operator.operand_names))
+    item = arguments["weight"]
     assert isinstance(item, Node)
     producer.replace_input_with(item, _read(mg, producer, "weight_steps", whole.float()))
     if bias is not None:
-        producer.args = tuple(None if arg is given["bias"] else arg for arg in producer.args)
+        producer.args = tuple(None if arg is arguments["bias"] else arg for arg in producer.args)
     kept = metadata(producer).roundings
     own = tuple(item for item in kept if item.tensor != "bias")
     moved = [replace(item, tensor="bounds") for item in kept if item.tensor == "bias"]
@@ -120,9 +120,9 @@ def _set_bounds(mg: MaseGraph, node: Node, factors: Tensor, offsets: Tensor) -> 
     falling = (factors < 0).unsqueeze(-1)
     below = torch.where(falling, limits, below)
     signs = (signs * factors.sign()).broadcast_to(below.shape[:-1])
-    given = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    arguments = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
     for name, values in (("bounds", below), ("signs", signs)):
-        item = given[name]
+        item = arguments[name]
         assert isinstance(item, Node)
         node.replace_input_with(item, _read(mg, node, name, values))
 

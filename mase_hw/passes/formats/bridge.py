@@ -192,37 +192,38 @@ class _Plan:
 
     def _convert_operands(self, mg: MaseGraph, node: Node, specs: Mapping[str, TensorSpec]) -> None:
         assert self.role is not None
-        known, streams = common(node), stream_operands(node)
-        operands = dict(known.operands)
+        tensors, streams = common(node), stream_operands(node)
+        operands = dict(tensors.operands)
         # One stream may be several operands, each in steps of its own.
         converted, taking = dict[tuple[object, ...], Node](), []
         for name, producer in streams:
             key = producer, self.before.get(name), operands[name].format
             if name in self.taken:
-                given, arguments = specs[name].with_format(self.taken[name]), self.before[name]
-                dtype = result_dtype(self.role, given, arguments)
+                operand, arguments = specs[name].with_format(self.taken[name]), self.before[name]
+                dtype = result_dtype(self.role, operand, arguments)
                 operands[name] = replace(operands[name], dtype=dtype)
                 if key not in converted:
                     converted[key] = insert_after(
-                        mg, producer, self.role, given, operands[name], arguments
+                        mg, producer, self.role, operand, operands[name], arguments
                     )
             taking.append(converted.get(key, producer))
         left = iter(taking)
         node.args, node.kwargs = map_arg(
             (node.args, node.kwargs), lambda item: item if item.op == "get_attr" else next(left)
         )
-        update(node, common=replace(known, operands=operands))
+        update(node, common=replace(tensors, operands=operands))
 
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
-    """Give a node what a function makes of a constant operand."""
     names = operator_of(node).operand_names
-    given = dict(tensor_arguments(node, names))[name]
+    constant = dict(tensor_arguments(node, names))[name]
     stored = function(mg.call(node).constants[name])
-    if isinstance(given, Node):
+    if isinstance(constant, Node):
         target = free_name(mg, f"{node.name}_{name}_rounded")
-        values = stored.to(mg.constant(given).dtype)
-        node.replace_input_with(given, read_constant(mg, node, target, values, metadata(given)))
+        values = stored.to(mg.constant(constant).dtype)
+        node.replace_input_with(
+            constant, read_constant(mg, node, target, values, metadata(constant))
+        )
         return
     arguments = zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
     node.args = tuple(
@@ -232,7 +233,6 @@ def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> N
 
 
 def _times(number: Format, factor: float, values: Tensor) -> Tensor:
-    """Steps of a format, times a factor, in single precision."""
     return (number.significands(number.encode(values))[0].double() * factor).float()
 
 
@@ -241,10 +241,10 @@ def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
     operator = operator_at(node)
     if operator is None or operator.role or _is_move(operator) or not node.users:
         return None
-    known = common(node)
-    formats = [spec.format for spec in (*known.operands.values(), *known.results.values())]
+    tensors = common(node)
+    formats = [spec.format for spec in (*tensors.operands.values(), *tensors.results.values())]
     families = {None if number is None else family_of(type(number)) for number in formats}
-    if len(known.results) != 1 or None in families or families <= FIXED_POINT:
+    if len(tensors.results) != 1 or None in families or families <= FIXED_POINT:
         return None
     call = mg.call(node)
     if not operator.problems(call):
@@ -431,7 +431,6 @@ def _bits_beside_constant(
 
 
 def _steps_of(spec: TensorSpec, scale: float, bits: int) -> Format | None:
-    """Format of a tensor in steps of a scale."""
     steps = operator_for_role(STEPS)
     arguments: dict[str, Any] = {"scale": scale, "back": False, "bits": bits}
     call = Call("", steps, {"data_in_0": spec}, {}, {}, arguments)
@@ -445,7 +444,6 @@ def _range_of(number: Format, count: int) -> tuple[int, int]:
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
-    """Compute in fixed point."""
     operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
     rounded = dict[str, Stored]()
     for name, values in call.constants.items():

@@ -177,7 +177,6 @@ def _open_tensors(
 
 
 def _feeds(node: Node, configured: set[Node]) -> bool:
-    """True when a configured node takes the result, perhaps through nodes that keep it."""
     return any(
         user in configured or (keeps_format(user) and _feeds(user, configured))
         for user, _ in consumers(node)

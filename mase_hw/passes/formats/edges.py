@@ -59,18 +59,25 @@ def is_cast(node: Node) -> bool:
 
 def set_formats(node: Node, operands: Formats, results: Formats | None = None) -> None:
     """Change the formats of some operands and results, in place."""
-    known = common(node)
-    changed = (
-        {name: spec.with_format(formats.get(name, spec.format)) for name, spec in specs.items()}
-        for specs, formats in ((known.operands, operands), (known.results, results or {}))
+    tensors = common(node)
+    update(
+        node,
+        common=replace(
+            tensors,
+            operands=_in_formats(tensors.operands, operands),
+            results=_in_formats(tensors.results, results or {}),
+        ),
     )
-    update(node, common=replace(known, **dict(zip(("operands", "results"), changed, strict=True))))
+
+
+def _in_formats(specs: Mapping[str, TensorSpec], formats: Formats) -> dict[str, TensorSpec]:
+    return {name: spec.with_format(formats.get(name, spec.format)) for name, spec in specs.items()}
 
 
 def set_format(node: Node, number: Format | None) -> None:
     """Give all operands and results of a node one format, in place."""
-    known = common(node)
-    set_formats(node, dict.fromkeys(known.operands, number), dict.fromkeys(known.results, number))
+    every = dict.fromkeys([*common(node).operands, *common(node).results], number)
+    set_formats(node, every, every)
 
 
 def observed_ends(node: Node) -> tuple[float, float]:
@@ -84,14 +91,14 @@ def insert_behind(
     mg: MaseGraph,
     node: Node,
     role: str,
-    given: TensorSpec,
+    operand: TensorSpec,
     result: TensorSpec,
     arguments: Sequence[object] = (),
     but: Collection[Node] = (),
 ) -> Node:
     """Insert an operator behind a node for all that reads it, `but` for some."""
     users = [user for user in node.users if user not in but]
-    inserted = insert_after(mg, node, role, given, result, arguments)
+    inserted = insert_after(mg, node, role, operand, result, arguments)
     for user in users:
         user.replace_input_with(node, inserted)
     return inserted

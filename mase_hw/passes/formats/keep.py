@@ -193,7 +193,6 @@ def _keeps_bounds(node: Node, number: Format) -> bool:
 
 
 def _commutes(operator: Operator) -> bool:
-    """True where rounding the operands rounds the result alike."""
     return Numeric.of(operator).keeps_format
 
 
@@ -391,7 +390,6 @@ class _Declared:
 
 
 def _own_format(mg: MaseGraph, node: Node, streams: Mapping[Node, Format]) -> Format | None:
-    """Format that an operator chooses: of whole numbers, and of steps of a format."""
     operands = {name: streams.get(item) for name, item in stream_operands(node)}
     call = mg.call(node).with_formats(operands)
     return Numeric.of(call.operator).result_format(call)

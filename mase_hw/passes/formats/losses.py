@@ -17,9 +17,9 @@ from mase_hw.passes.formats.edges import ROLE, insert_behind, is_cast, set_forma
 def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
     """Round inputs behind a cast, in place, where a loss reads them too: it takes them as given."""
     for node in mg.inputs:
-        given = common(node).results["data_out_0"]
-        if given.format is not None and not losses.isdisjoint(node.users):
-            insert_behind(mg, node, ROLE, given, given, but=losses)
+        spec = common(node).results["data_out_0"]
+        if spec.format is not None and not losses.isdisjoint(node.users):
+            insert_behind(mg, node, ROLE, spec, spec, but=losses)
             set_format(node, None)
     refresh_output(mg)
     mg.recompile()

@@ -79,8 +79,8 @@ def note_replaced(mg: MaseGraph) -> None:
     replaced = {
         item.name for node in mg.nodes if node.op == "call_function" for item in _replaced(node)
     }
-    known = metadata(output).roundings
-    update(output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in known))
+    every = metadata(output).roundings
+    update(output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in every))
 
 
 def _replaced(node: Node) -> Iterator[Rounding]:
@@ -96,15 +96,15 @@ def _replaced(node: Node) -> Iterator[Rounding]:
 
 def _lost(node: Node, rounding: Rounding) -> str:
     """Reason why a rounding that a node holds is lost; empty where it is kept."""
-    known = common(node)
-    if rounding.tensor in known.operands:
+    tensors = common(node)
+    if rounding.tensor in tensors.operands:
         # Factors of a normalisation may have gone into its scales.
         wanted = metadata(node).declared.get(rounding.tensor, rounding.number)
-        number = known.operands[rounding.tensor].format
+        number = tensors.operands[rounding.tensor].format
         if number == wanted:
             return ""
         return f"and {rounding.tensor} of {_named(node)} is {described(number)}"
-    number = known.results[rounding.tensor].format
+    number = tensors.results[rounding.tensor].format
     if number != rounding.number:
         return f"and {_named(node)} gives {described(number)}"
     if is_rounding(node):
@@ -193,7 +193,6 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
 
 
 def _is_exact(node: Node, cast: Node) -> bool:
-    """True for a cast that changes no value."""
     number = common(node).results["data_out_0"].quantized
     return holds(common(cast).results["data_out_0"].quantized, number)
 

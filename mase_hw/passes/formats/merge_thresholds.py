@@ -107,7 +107,6 @@ def _taken(node: Node) -> list[Node]:
 
 
 def _chain(first: Node) -> list[Node]:
-    """Nodes from `first` on of which each alone takes the one before."""
     nodes = [first]
     while len(nodes[-1].users) == 1 and _is_link(user := next(iter(nodes[-1].users))):
         nodes.append(user)
@@ -182,11 +181,10 @@ def _varying(calls: Sequence[Call], data: TensorSpec) -> torch.Size:
 
 
 def _replace(mg: MaseGraph, nodes: Sequence[Node], steps: _Steps) -> str:
-    """Put thresholds in the place of nodes; returns their name."""
     first, last = nodes[0], nodes[-1]
     (producer,) = _taken(first)
-    given, result = (common(item).results["data_out_0"] for item in (producer, last))
-    data = fixed(given)
+    operand, result = (common(item).results["data_out_0"] for item in (producer, last))
+    data = fixed(operand)
     codes = torch.tensor([steps.lowest, steps.lowest + steps.size])
     low, high = result.quantized.decode(codes)
     bounds = steps.bounds.double() * 2.0**-data.frac_width
@@ -195,17 +193,17 @@ def _replace(mg: MaseGraph, nodes: Sequence[Node], steps: _Steps) -> str:
         "bounds": (bounds, {"width": width, "frac_width": data.frac_width}),
         "signs": (steps.signs, {"width": 2, "frac_width": 0}),
     }
-    read, operands = list[Node](), {"data_in_0": given}
+    read, operands = list[Node](), {"data_in_0": operand}
     for key, (values, fields) in constants.items():
         spec = spec_of(values).with_format(make_format({"name": DEFAULT_FORMAT, **fields}))
         name = free_name(mg, f"{first.name}_{key}")
         read.append(read_constant(mg, first, name, values, constant_metadata(first, spec)))
         operands[key] = spec
     arguments = (*read, float(low), float(high - low))
-    thresholds = insert_after(mg, last, ROLE, given, result, arguments, first.name)
+    thresholds = insert_after(mg, last, ROLE, operand, result, arguments, first.name)
     thresholds.replace_input_with(last, producer)
-    source, known = metadata(first).source, replace(common(thresholds), operands=operands)
-    update(thresholds, common=known, source=source)
+    source, tensors = metadata(first).source, replace(common(thresholds), operands=operands)
+    update(thresholds, common=tensors, source=source)
     for user in list(last.users):
         user.replace_input_with(last, thresholds)
     for node in reversed(nodes):

@@ -172,7 +172,6 @@ def _rounds(entry: Mapping[str, object]) -> bool:
 
 
 def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) -> None:
-    """Raise for keys that no node of a graph has."""
     kinds = sorted({str(common(node).operator) for node in nodes})
     names = [node.name for node in nodes]
     keys = {"type": kinds, "name": names, "regex_name": names}

@@ -122,10 +122,10 @@ def storage(mg: MaseGraph) -> dict[str, float]:
 
 
 def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
-    known = common(node)
+    tensors = common(node)
     constants = mg.call(node).constants
-    weights = {name: known.operands[name] for name in constants}
-    streams = [spec for name, spec in known.operands.items() if name not in constants]
+    weights = {name: tensors.operands[name] for name in constants}
+    streams = [spec for name, spec in tensors.operands.items() if name not in constants]
     elements = sum(spec.elements for spec in weights.values())
     bits = sum(
         spec.elements * (spec.format.bits_per_element if spec.format else FLOAT_BITS)
@@ -136,8 +136,8 @@ def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
     sqnr = agreement.tensor_db
     return LayerReport(
         node.name,
-        str(known.operator),
-        {name: str(spec.format) for name, spec in {**known.operands, **known.results}.items()},
+        str(tensors.operator),
+        {name: str(spec.format) for name, spec in {**tensors.operands, **tensors.results}.items()},
         bits / elements if elements else None,
         elements,
         first.bits_per_element if first else None,

@@ -107,14 +107,12 @@ class _Region:
         return node in self._free or (node.op == "call_function" and keeps_format(node))
 
     def _maker(self, node: Node) -> Node:
-        """The node that chooses the format of a result."""
         while node.op == "call_function" and node not in self._free and keeps_format(node):
             node = stream_operands(node)[0][1]
         return node
 
 
 def _is_rounded(node: Node) -> bool:
-    """True where the model itself rounds an operand or result of a node."""
     near = [node, *(producer for _, producer in stream_operands(node))]
     return any(metadata(item).roundings for item in near)
 
@@ -159,7 +157,6 @@ def _with(
 
 
 def _has_hardware(mg: MaseGraph, inner: Iterable[Node]) -> bool:
-    """True where intermediates, and what takes them, have hardware in their formats."""
     nodes = {mg.node(node.name) for node in inner}
     nodes |= {user for node in nodes for user in node.users if user.op == "call_function"}
     calls = [mg.call(node) for node in nodes if common(node).operator is not None]
@@ -172,7 +169,6 @@ def _entries(
     width: int,
     known: Table,
 ) -> Record:
-    """Entries of intermediates whose operands have so many bits, or more already."""
     entries = Record()
     for node, names in inner.items():
         words = ["data_in"] if shares_format(node) else names
@@ -186,6 +182,5 @@ def _entries(
 
 
 def _kept(mg: MaseGraph, names: Sequence[str]) -> float:
-    """Least ratio of some outputs."""
     ratios = [kept for node in mg.nodes if node.name in names and (kept := ratio(node)) is not None]
     return min(ratios, default=-math.inf)
