@@ -129,7 +129,11 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     def _evaluator(self, call: Call, elements: Elements[Any]) -> Evaluator:
         operand, result = call.operands["data_in_0"].quantized, call.result.quantized
-        return _fit(self, type(elements), operand, result, tuple(sorted(call.attributes.items())))
+        attributes = tuple(sorted(call.attributes.items()))
+        fitted = _fit(self, type(elements), operand, result, attributes)
+        if isinstance(fitted, UnsupportedError):
+            raise fitted
+        return fitted
 
     def error(self, call: Call) -> FunctionError:
         """Return how far a call in fixed point is from the function."""
@@ -176,6 +180,10 @@ def _fit(
     operand: Format,
     result: Format,
     items: tuple[tuple[str, Any], ...],
-) -> Evaluator:
-    fitted: Evaluator = kind.fit(operator.function(dict(items)), operand, result)
+) -> Evaluator | UnsupportedError:
+    """Return the fit, or why there is none, which takes as long to find out."""
+    try:
+        fitted: Evaluator = kind.fit(operator.function(dict(items)), operand, result)
+    except UnsupportedError as error:
+        return error
     return fitted
