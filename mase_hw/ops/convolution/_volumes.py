@@ -1,4 +1,4 @@
-"""Images, and volumes, `[batch, channels, depth, height, width]`, as images that existing operators take.
+"""Images, and volumes, `[batch, channels, depth, height, width]`, as images that operators take.
 
 What works along each dimension for itself, such as padding and pooling, works on the frames of a
 volume first, which are channels of an image, and then along the depth, whose frames are rows of an
