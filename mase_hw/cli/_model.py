@@ -62,6 +62,24 @@ def load_subject(
     return replace(subject, mg=mg, config=config, original=subject.mg)
 
 
+def load_data(subject: Subject, data: str | None) -> Split:
+    """Return the samples for a model: those of --data, else its own.
+
+    Raises:
+        DataError: when there are none, or they cannot be read.
+    """
+    if data is not None:
+        from mase_hw.cli._data import load_split
+
+        return load_split(data)
+    if subject.split is None:
+        raise DataError(
+            f"{subject.mg.name} comes with no data; name a data set, an .npz file or "
+            "file.py:factory with --data"
+        )
+    return subject.split
+
+
 def _load(argument: str, display: Display, inputs: Path | None) -> Subject:
     if argument.endswith(".mase"):
         from mase_hw.graph import MaseGraph
