@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
 from mase_hw._kinds import Setting, Table
 from mase_hw.cli._options import NO_RATE, HardwareOptions, Rate
-from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.errors import CaptureError, ConfigError, DataError
 from mase_hw.registry import nearest
 
 if TYPE_CHECKING:
