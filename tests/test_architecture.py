@@ -137,7 +137,7 @@ def test_a_named_unit_is_found(tmp_path):
         "mase_hw/emit/a.py": "def f():\n    from mase_hw.formats.fixed import Fixed\n",
         "mase_hw/emit/b.py": "from mase_hw.ops import linear\n",
         "mase_hw/emit/c.py": "from ..ops.linear import Linear\n",
-        "mase_hw/emit/d.py": "import mase_hw.ops.arithmetic.sums_and_products as a\n",
+        "mase_hw/emit/d.py": "import mase_hw.ops.arithmetic.add as a\n",
         "mase_hw/emit/deep/x.py": "M = f'mase_linear_{1}'\n",
         "sim/x.py": "M = 'rtl/formats/mase_fixed_cast.sv'\n",
         "templates/a.sv.j2": "mase_add_fixed u_add ();\n",
