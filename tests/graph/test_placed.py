@@ -109,6 +109,16 @@ CASES = {
         (4, 3),
     ),
     "computed, behind a dimension": (lambda x, w: x[every(x), :, x.sum(1).argmax(1)], (4, 3)),
+    "computed, of two dimensions": (
+        lambda x, w: x[every(x), :, x.sum((1, 2)).argmax(1) - 3, x.sum((1, 3)).argmax(1)],
+        (2, 3, 3),
+    ),
+    "added at computed, of two dimensions": (
+        written(
+            lambda y, x, w: assign(y, (every(x), x[:, 0].argmax(1), x[:, 1].argmax(1)), x[:, 1, 1])
+        ),
+        (3, 3),
+    ),
     "computed, from the end": (lambda x, w: x[every(x), x[..., 0].argmax(1) - 4], (4, 3)),
     "computed, whole": (lambda x, w: x.argsort(1)[every(x)[:, None], x.topk(2)[1] // 2], (4,)),
     "written at computed": (
