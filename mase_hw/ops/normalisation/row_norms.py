@@ -31,7 +31,7 @@ from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Rewritten, Spelling
 from mase_hw.ops._weighting import Gained, Normalizing
-from mase_hw.ops.reductions._rows import Rows
+from mase_hw.ops.reductions._reduce import Rows
 
 
 class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):

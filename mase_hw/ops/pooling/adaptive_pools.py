@@ -21,7 +21,7 @@ from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops.pooling._pool import Pool
 from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
-from mase_hw.ops.pooling._windows import indices
+from mase_hw.ops.pooling.windows import indices
 
 
 class _AdaptivePool(Pool):

@@ -12,7 +12,7 @@ from mase_hw.geometry.window import Axis
 from mase_hw.ops._base import Call, example
 from mase_hw.ops._composite import composition
 from mase_hw.ops.convolution._volumes import no_batch
-from mase_hw.ops.pooling._windows import indices
+from mase_hw.ops.pooling.windows import indices
 
 
 def _refuse_rank(call: Call) -> list[str]:
