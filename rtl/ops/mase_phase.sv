@@ -38,16 +38,16 @@ module mase_phase
 
   for (genvar i = 0; i < LANES; i++) begin : gen_lane
     logic signed [DATA_IN_0.width:0] code;
-    logic [PHASE_WIDTH-1:0] turned;
+    logic [PlaceWidth-1:0] turned;
     logic [PlaceWidth-1:0] place_q;
     logic [PlaceWidth-1:0] place;
 
     assign code = {DATA_IN_0.is_signed && data_in_0[i][DATA_IN_0.width-1], data_in_0[i]};
-    assign turned = PHASE_WIDTH'(code) * Rate;
+    assign turned = PlaceWidth'((PHASE_WIDTH'(code) * Rate) >> (PHASE_WIDTH - PlaceWidth));
     assign place = place_q + (PlaceWidth'(QUARTERS) << (PlaceWidth - 2));
 
     always_ff @(posedge clk) begin
-      place_q <= turned[PHASE_WIDTH-1-:PlaceWidth];
+      place_q <= turned;
       result[i] <= place[PlaceWidth-2:0] ^ {DATA_OUT_0.width{^place[PlaceWidth-1-:2]}};
     end
   end
