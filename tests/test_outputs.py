@@ -8,7 +8,9 @@ import contextlib
 import contextvars
 import resource
 import shutil
+import subprocess
 import sys
+import time
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -420,3 +422,43 @@ def test_simulate_and_search_keep_other_files(here, run):
 def test_terminals_and_pipes_are_written_to(here, run):
     run("pack-weights", "loads", "--weights", "c.pt", "-o", "/dev/null")
     assert Path("/dev/null").is_char_device()
+
+
+# A process of `mase-hw` that begins when a file is there.
+WAITING = """
+import sys, time
+from pathlib import Path
+import mase_hw.precision, torch
+from mase_hw import cli
+Path(f"{sys.argv.pop(1)}.ready").touch()
+while not Path("go").exists():
+    time.sleep(0.001)
+cli.main()
+"""
+RACES = {
+    "fit": ((MODEL, "--min-sqnr", "20"), (MODEL, "--min-sqnr", "40")),
+    "emit-verilog": ((MODEL, "--parallelism", "1"), (MODEL, "--parallelism", "2")),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", RACES)
+def test_of_two_processes_in_one_place_one_is_refused(command: str, here: Path) -> None:
+    """The files are those of one run alone."""
+
+    def begun(name: str, words: Words, output: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-c", WAITING, name, command, *words, "-o", output]
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    both = [begun(str(n), words, "both") for n, words in enumerate(RACES[command])]
+    while len([*here.glob("*.ready")]) < 2:
+        assert all(run.poll() is None for run in both)
+        time.sleep(0.01)
+    (here / "go").touch()
+    errors = [run.communicate()[1] for run in both]
+    ends = [run.returncode for run in both]
+    assert sorted(ends) == [0, 1], errors
+    assert "another run is writing to both" in errors[ends.index(1)]
+    begun("alone", RACES[command][ends.index(0)], "alone").communicate()
+    assert contents(here / "both") == contents(here / "alone")
+    assert contents(here / "both")

