@@ -1,19 +1,17 @@
 """The notebooks are those of the tutorials' scripts, and their figures those of a run."""
 
-from pathlib import Path
-
 import nbformat
 import pytest
 
 from tests.notebooks import FOLDER, NAMES, clean, execute, figures, notebook, notebook_path
 
 
-def test_every_tutorial_is_a_notebook() -> None:
+def test_every_tutorial_is_a_notebook():
     assert {path.stem for path in FOLDER.glob("[a-z]*.py")} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_is_made_from_the_script(name: str) -> None:
+def test_the_notebook_is_made_from_the_script(name):
     """`python -m tests.notebooks NAME` writes it anew."""
     written = nbformat.read(notebook_path(name), as_version=4)
     made = notebook(name)
@@ -25,7 +23,7 @@ def test_the_notebook_is_made_from_the_script(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_shows_what_a_run_prints(name: str, tmp_path: Path) -> None:
+def test_the_notebook_shows_what_a_run_prints(name, tmp_path):
     """Numbers within 5 %: processors add in other orders, and training carries that on."""
     made = execute(notebook(name), tmp_path)
     clean(made)

@@ -244,15 +244,24 @@ def failure(call: Sequence[str], copy: Path, seconds: float) -> str:
     return (lines or [done.stdout[-200:]])[0]
 
 
-def outcome(item: Mutation, copy: Path, seconds: float) -> tuple[str, str]:
-    """Return what becomes of a mutation, and the test that sees it."""
+def outcome(
+    item: Mutation, copy: Path, seconds: float, calls: Sequence[Sequence[str]] = ()
+) -> tuple[str, str]:
+    """Return what becomes of a mutation, and the test that sees it.
+
+    Args:
+        item: a change of one file.
+        copy: of the tree.
+        seconds: that its tests may take together.
+        calls: of pytest, in order; without any, the tests that name the module.
+    """
     path = copy / item.path.relative_to(ROOT)
     text = path.read_text()
     path.write_text(text[: item.start] + item.text + text[item.end :])
     end = time.monotonic() + seconds
     by = ""
     try:
-        for call in tests_of(item.path):
+        for call in calls or tests_of(item.path):
             by = by or failure(call, copy, end - time.monotonic())
     except subprocess.TimeoutExpired:
         return "time", ""
@@ -265,11 +274,16 @@ def outcome(item: Mutation, copy: Path, seconds: float) -> tuple[str, str]:
 
 
 def copied(folder: Path) -> Path:
-    """Return a copy of the sources and tests."""
-    for name in ("mase_hw", "tests", "rtl", "sim", "templates", "kernels"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "constraints.txt"):
-        shutil.copy(ROOT / name, folder / name)
+    """Return a copy of the tree, whose state is a commit."""
+    listed = ["git", "ls-files", "-zco", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in names.split("\0"):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    author = ["-c", "user.name=copy", "-c", "user.email=copy@localhost"]
+    for words in (["init"], ["add", "--all"], [*author, "commit", "--message", "copy"]):
+        subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)
     return folder
 
 

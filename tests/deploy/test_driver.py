@@ -152,6 +152,8 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
     np.testing.assert_array_equal(
         port.encode(port.decode(np.arange(-128, 128))), np.arange(-128, 128)
     )
+    steps = np.array([0.5, 1.5, -0.5, 2.6, -2.6, 1e9])
+    assert port.encode(steps * port.step).tolist() == [0, 2, 0, 3, -3, 127]
     assert model(np.zeros((0, 6), int)).shape == (0, 3)
 
 

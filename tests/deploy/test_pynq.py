@@ -150,6 +150,18 @@ def test_batches_go_in_one_transfer(
     assert parts.registers.written[-2:] == [(at.CONTROL, 1), (at.ERROR, 0xFFFFFFFF)]
 
 
+def test_a_transfer_has_as_many_inferences_as_the_register_counts(
+    board: tuple[Board, Path],
+) -> None:
+    parts, project = board
+    parts.rows = [np.concatenate([item] * 30) for item in parts.rows]
+    model = Model(PynqDevice(parts.overlay, dmas=DMAS), project)
+    results = model(*(np.concatenate([item] * 30) for item in parts.inputs))
+    for found, wanted in zip(results, parts.expected, strict=True):
+        np.testing.assert_array_equal(found, np.concatenate([wanted] * 30))
+    assert parts.sent == [[255, 15]] * 2
+
+
 @pytest.mark.parametrize("dmas", [(), ("axi_dma_0",)])
 def test_fewer_dmas_than_streams_are_refused(
     board: tuple[Board, Path], dmas: tuple[str, ...]
