@@ -63,6 +63,10 @@ def raw_level(level: int) -> bytes:
     return b"L" + bytes([level])
 
 
+def rate(clocks: int) -> bytes:
+    return b"C" + struct.pack("<H", clocks)
+
+
 def idle(bits: int) -> bytes:
     return b"I" + struct.pack("<I", bits)
 
@@ -116,11 +120,7 @@ def faults(right: bytes) -> dict[str, tuple[bytes, int]]:
         ),
         "the line breaks": (raw(0) * 5, 7),
         "another rate": (
-            b"C"
-            + struct.pack("<H", CLOCKS_PER_BIT * 3 // 2)
-            + driven(right)
-            + b"C"
-            + struct.pack("<H", CLOCKS_PER_BIT),
+            rate(CLOCKS_PER_BIT * 3 // 2) + driven(right) + rate(CLOCKS_PER_BIT),
             None,
         ),
     }
@@ -159,10 +159,6 @@ FINE = 32
 @pytest.fixture(scope="module")
 def fine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pins(project, tmp_path_factory.mktemp("fine"), FINE)
-
-
-def rate(clocks: int) -> bytes:
-    return b"C" + struct.pack("<H", clocks)
 
 
 @pytest.mark.parametrize("clocks", [FINE - 1, FINE + 1])
@@ -337,9 +333,7 @@ def test_the_end_of_a_simulation_is_told(tmp_path: Path) -> None:
 
 
 def test_a_glitch_on_a_silent_line_is_nothing(line: SimulatedLine, project: Path) -> None:
-    line.records(
-        b"C" + struct.pack("<H", 1) + raw(0b1111111110) + b"C" + struct.pack("<H", CLOCKS_PER_BIT)
-    )
+    line.records(rate(1) + raw(0b1111111110) + rate(CLOCKS_PER_BIT))
     assert line.read(100) == b""
     Model(SerialDevice(line, timeout_s=0.1), project)
 
