@@ -52,7 +52,7 @@ def lanes(mg: MaseGraph, node: str) -> tuple[int, int]:
     return given.parallelism[1], result.parallelism[1]
 
 
-def test_a_table_with_both_ends_of_an_edge_inserts_a_retile(tmp_path: Path) -> None:
+def test_a_table_with_both_ends_of_an_edge_inserts_a_retile(tmp_path):
     asked = tomllib.loads(TABLE)["parallelism"]
     project = mase_hw.emit_verilog(quantized(8, 12, 5), output=tmp_path / "out", parallelism=asked)
     assert lanes(project.mg, "linear_0") == (4, 3)
@@ -66,9 +66,7 @@ def test_a_table_with_both_ends_of_an_edge_inserts_a_retile(tmp_path: Path) -> N
     assert free.interval_cycles == free.predicted_interval_cycles
 
 
-def test_the_command_reads_the_same_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_reads_the_same_table(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "net.py").write_text(FACTORY)
     (tmp_path / "p.toml").write_text(TABLE)
@@ -84,19 +82,19 @@ def test_the_command_reads_the_same_table(
     assert result["parallelism"] == [1, 3]
 
 
-def test_a_number_beyond_a_dimension_is_bounded_by_it() -> None:
+def test_a_number_beyond_a_dimension_is_bounded_by_it():
     mg = to_hardware(quantized(8, 12, 5), parallelism=10)
     assert (lanes(mg, "linear_0"), lanes(mg, "linear_2")) == ((8, 10), (10, 5))
 
 
-def test_auto_keeps_what_the_user_fixed() -> None:
+def test_auto_keeps_what_the_user_fixed():
     asked: dict[str, Any] = {"default": "auto", "linear_2": {"data_out_0_dim_0": 1}}
     mg = to_hardware(quantized(8, 12, 5), parallelism=asked, multipliers=40)
     assert lanes(mg, "linear_2")[1] == 1
     assert multipliers(mg) <= 40
 
 
-def test_auto_measures_equal_nodes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_measures_equal_nodes_once(monkeypatch):
     fields = ("data_in_frac_width", "weight_frac_width", "bias_frac_width")
     config = by_type(**dict.fromkeys(fields, 5))
     linear = operators()["linear"]
