@@ -83,12 +83,14 @@ class Problem(Generic[T]):
         for name, most in budgets.items():
             self.bound(partial(steps, name), math.floor(most * STEPS[name]))
 
-    def least(self, amount: Callable[[T], int], gap: float = 0.0) -> list[T] | None:
+    def least(
+        self, amount: Callable[[T], int], gap: float = 0.0, effort: float = EFFORT
+    ) -> list[T] | None:
         """Solve for the least sum of an amount, up to a relative gap; None without a solution."""
         self._model.minimize(self._sum(amount) + sum(self._prices))
         parameters = self._solver.parameters
         parameters.num_workers, parameters.random_seed = 1, SEED
-        parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, gap
+        parameters.max_deterministic_time, parameters.relative_gap_limit = effort, gap
         if self._solver.solve(self._model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         # Another amount may be asked for next.
