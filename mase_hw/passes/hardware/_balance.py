@@ -21,9 +21,9 @@ GROWTH = 1.06
 # A multiplier takes about as much as so many lanes.
 MULTIPLIER_WIDTH = 8
 # Options of all units that are chosen among, beside those that are best at some lanes.
-MOST_OPTIONS = 12_000
+MOST_OPTIONS = 6_000
 # How much better than the chosen lanes others may be, and the effort: proving more takes long.
-GAP, EFFORT = 0.02, 4.0
+GAP, EFFORT = 0.02, 1.5
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ class Balance:
         problem = Problem[Option](self.candidates)
         for unit in self.units:
             options = unit.worth(interval, unit.fewest(interval) + spare, most)
-            problem.add(options, unit.groups)
+            fewest_products = min(options, key=lambda item: (item.multipliers, item.cost))
+            problem.add(options, unit.groups, fewest_products)
         for join in self.joins:
             problem.join(join.ends, join.price)
         problem.bound(lambda item: item.multipliers, budget)

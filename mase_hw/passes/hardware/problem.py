@@ -55,9 +55,15 @@ class Problem(Generic[T]):
         """The value of each group of lanes in the last solution."""
         return [next(v for v, x in item.items() if self._solver.value(x)) for item in self._lanes]
 
-    def add(self, items: Sequence[T], groups: Sequence[int] = ()) -> None:
-        """Add items of which one is chosen, and the groups of lanes whose values they have."""
+    def add(self, items: Sequence[T], groups: Sequence[int] = (), hint: T | None = None) -> None:
+        """Add items of which one is chosen, and the groups of lanes whose values they have.
+
+        The solver begins with the items that are hints.
+        """
         literals = self._one_of(len(items))
+        if hint is not None:
+            for literal, item in zip(literals, items, strict=True):
+                self._model.add_hint(literal, item is hint)
         for place, group in enumerate(groups):
             for value, literal in self._lanes[group].items():
                 pairs = zip(literals, items, strict=True)
