@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from mase_hw._config_file import write_formats
 from mase_hw._drawing import save_figure
 from mase_hw._results import result_file, write_table
-from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.evaluation import Result
+from mase_hw.precision.figures import PERCENT, Interval
 from mase_hw.precision.fitted import Fitted
-from mase_hw.precision.interval import Interval
 from mase_hw.precision.noise import STATE
 
 if TYPE_CHECKING:

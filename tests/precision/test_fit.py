@@ -27,18 +27,16 @@ from mase_hw.hardware.problem import Problem
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.precision import Fitted, fit_formats, train_formats
-from mase_hw.precision.accuracy import Scorer
 from mase_hw.precision.choice import Chooser, Pick, cheapest
-from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import CostTable, cost_of, with_lanes
+from mase_hw.precision.evaluation import Goal
+from mase_hw.precision.figures import Scorer
 from mase_hw.precision.fitting import Fitting
-from mase_hw.precision.goal import Goal
-from mase_hw.precision.noise import NoiseTable, measured_options
-from mase_hw.precision.operands import Option, operands_of
-from mase_hw.precision.propagation import Measure, Propagation, Target
+from mase_hw.precision.noise import Measure, NoiseTable, Propagation, Target, measured_options
 from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.report import head, write
 from mase_hw.precision.samples import Part, Samples
+from mase_hw.precision.space import Option, configuration, operands_of, uniform
 
 
 def spread(model: nn.Module) -> nn.Module:
