@@ -39,8 +39,7 @@ def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs:
 
     Args:
         folder: where.
-        description: `steps`, a list of rows, `test` with the name of the metric, and what else is
-            known.
+        description: `steps`, a list of rows, `test` with the name of the metric, and other entries.
         mg: the quantized graph; None when it has no formats.
         inputs: a batch of samples on which layers are compared.
     """

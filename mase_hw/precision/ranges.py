@@ -76,7 +76,7 @@ def _reaching(seen: ValueRange, lows: Tensor, highs: Tensor) -> ValueRange:
 
 
 def _extreme(values: Tensor, seen: float) -> float:
-    """Return the largest value that is likely in `TO_COME` examples, of that of each seen."""
+    """Return the largest value that is likely in `TO_COME` examples, of those of each one seen."""
     size = -(-len(values) // BLOCKS)
     order = torch.randperm(len(values), generator=torch.Generator().manual_seed(0))
     blocks = torch.stack([item.max() for item in torch.split(values[order].double(), size)])

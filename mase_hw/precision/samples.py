@@ -39,7 +39,13 @@ class Part:
 
     def spread(self, mg: MaseGraph, most: int) -> Batches:
         """Return at most so many examples of each batch, evenly spread over it."""
-        return [_spread(mg, inputs, most) for inputs in self.batches]
+        spread = []
+        for inputs in self.batches:
+            count = _count(mg, inputs)
+            every = torch.arange(count) % -(-count // most) == 0
+            whole = count <= most or mg.keeps_state
+            spread.append(list(inputs) if whole else take(mg, inputs, every))
+        return spread
 
     def labelled(self, labels: Tensor | None) -> Part:
         """Return the part with other labels, at least one for each example.
@@ -118,19 +124,11 @@ def take(mg: MaseGraph, inputs: Sequence[Tensor], places: Tensor | slice) -> lis
 
 def chunks(mg: MaseGraph, batches: Batches, size: int) -> Iterator[list[Tensor]]:
     """Yield inputs with the batch first, `size` examples at a time; those of states by batch."""
+    whole = not mg.batched or mg.keeps_state
     for inputs in batches:
-        whole = not mg.batched or mg.keeps_state
-        count = 1 if whole else _count(mg, inputs)
-        for start in range(0, count, size):
+        for start in range(0, 1 if whole else _count(mg, inputs), size):
             part = inputs if whole else take(mg, inputs, slice(start, start + size))
             yield mg.batch_dims.inside(part)
-
-
-def _spread(mg: MaseGraph, inputs: Sequence[Tensor], most: int) -> list[Tensor]:
-    count = _count(mg, inputs)
-    if count <= most or mg.keeps_state:
-        return list(inputs)
-    return take(mg, inputs, torch.arange(count) % -(-count // most) == 0)
 
 
 def _divided(mg: MaseGraph, whole: Part, places: Sequence[int]) -> list[Part]:
@@ -148,27 +146,21 @@ def _divided(mg: MaseGraph, whole: Part, places: Sequence[int]) -> list[Part]:
             "there is 1 example of data, of which none can be held out to check the formats on; "
             f"give {STRIDE} or more, better hundreds, as example inputs or as data"
         )
+    masks = [numbers % STRIDE == place for place in places]
     if len(numbers) < STRIDE:
         masks = [numbers == len(numbers) - 1]
-    else:
-        masks = [numbers % STRIDE == place for place in places]
     masks = [~torch.stack(masks).any(0), *masks]
     if in_order:
         every = [[whole.batches[i] for i in numbers[mask].tolist()] for mask in masks]
         return [Part(batches, sum(_count(mg, x) for x in batches)) for batches in every]
-    dims = [mg.batch_dims.of_input(number) for number in range(len(mg.inputs))]
     joined = [
-        torch.cat(items, dim) if items[0].dim() else items[0]
-        for items, dim in zip(zip(*whole.batches, strict=True), dims, strict=True)
+        torch.cat(items, mg.batch_dims.of_input(number)) if items[0].dim() else items[0]
+        for number, items in enumerate(zip(*whole.batches, strict=True))
     ]
-    return [
-        Part(
-            [take(mg, joined, mask)],
-            int(mask.sum()),
-            None if whole.labels is None else whole.labels[mask],
-        )
-        for mask in masks
-    ]
+    labels = [None if whole.labels is None else whole.labels[mask] for mask in masks]
+    batches = [[take(mg, joined, mask)] for mask in masks]
+    counts = [int(mask.sum()) for mask in masks]
+    return [Part(*part) for part in zip(batches, counts, labels, strict=True)]
 
 
 def _count(mg: MaseGraph, inputs: Sequence[Tensor]) -> int:

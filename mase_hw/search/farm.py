@@ -36,16 +36,12 @@ class _DaskLock:
 
     def take(self) -> None:
         if not self._held:
-            self._lock.acquire()
-            self._held = True
+            self._held = self._lock.acquire()
 
     def give(self) -> None:
         if self._held:
             self._lock.release()
             self._held = False
-
-    def close(self) -> None:
-        self.give()
 
 
 def run_farm(
@@ -55,7 +51,7 @@ def run_farm(
 
     Args:
         task: the search.
-        store: where the study lies.
+        store: of the study.
         study: the study, as this process sees it.
         address: of the scheduler.
         workers: trials at a time.
