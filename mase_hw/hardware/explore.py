@@ -201,11 +201,7 @@ class Explorer:
     ) -> Explorer:
         """Return the explorer of a graph with common metadata and formats.
 
-        Args:
-            mg: the graph.
-            fixed: a table of what is fixed.
-            device: whose blocks cells use.
-            memory: of what memories are made, where that is fixed.
+        A table of parallelism, the device and styles of memories may be fixed.
         """
         fixed, memory = split_styles(fixed, memory)
         mg = with_orders(mg)

@@ -81,12 +81,7 @@ class Chosen:
 
 
 class Chooser:
-    """The choices of a graph.
-
-    Args:
-        operands: the tensors.
-        noise: by operand `[options, outputs]`, over the signal.
-        costs: prices.
+    """The choices of a graph, whose noise is by operand `[options, outputs]`, over the signal.
 
     Attributes:
         groups: picks, of each of which one is chosen: the first operands of each node together,
@@ -291,13 +286,8 @@ def choose_together(
 ) -> tuple[Chosen, dict[str, object]] | None:
     """Return options and a table of parallelism of the least cost; None without one.
 
-    Args:
-        chooser: options by node, priced in the parallelism of `begin`.
-        explorer: lanes by node, of the graph in a uniform format.
-        interval: cycles of an inference, at most.
-        bound: of noise, by output.
-        budgets: the most of each resource.
-        begin: options, and the table of parallelism that goes with them.
+    The options of the chooser are priced in the parallelism of `begin`, the lanes of the explorer
+    are of the graph in a uniform format; the interval is in cycles, the noise bounded by output.
     """
     space = explorer.space
     problem, placed = Problem[Pick](space.candidates), list[list[Pick]]()

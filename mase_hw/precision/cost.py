@@ -65,11 +65,8 @@ class CostTable:
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Estimate | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.
 
-        A node that the hardware does not have by itself costs nothing.
-
-        Args:
-            node: the node.
-            chosen: options by operand; `data_out_0` is the result.
+        Options are by operand, the result `data_out_0`. A node that the hardware does not have by
+        itself costs nothing.
         """
         call = self._calls.get(node.name)
         if call is None:

@@ -275,12 +275,7 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Run a configuration.
-
-        Args:
-            name: of the result.
-            config: the configuration.
-            opened: the same without what follows from observed values.
+        """Run a configuration, which is `opened` without fields fitted to observed values.
 
         Raises:
             UnsupportedError: where it has no hardware.

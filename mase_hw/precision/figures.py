@@ -54,10 +54,7 @@ def of_share(count: float, samples: int) -> Interval:
 def of_loss(lost: int, won: int, samples: int) -> Interval:
     """Return the interval of the difference of two shares of the same samples.
 
-    Args:
-        lost: samples that count for the first share alone.
-        won: for the second alone.
-        samples: in all.
+    Of these, `lost` count for the first share alone, `won` for the second alone.
     """
     (low, high), (least, most) = of_share(lost, samples), of_share(won, samples)
     first, second = lost / samples, won / samples
@@ -159,9 +156,7 @@ class Scorer:
     def of(self, mg: MaseGraph, scored: Scored | None = None) -> Scored:
         """Return the accuracy of a graph on as many samples as the bound needs.
 
-        Args:
-            mg: the graph.
-            scored: an earlier result, which is continued to the last sample.
+        An earlier result is continued to the last sample.
         """
         right = torch.zeros(0, dtype=torch.float64) if scored is None else scored.right
         done = 0 if scored is None else scored.parts
@@ -214,12 +209,7 @@ class Judged:
 
 
 class Judge:
-    """The float model's outputs on a part of the samples, beside which graphs are run.
-
-    Args:
-        mg: a canonical graph without formats.
-        batches: inputs, as callers of the graph give them.
-    """
+    """The float model's outputs on batches of inputs, beside which graphs in formats are run."""
 
     def __init__(self, mg: MaseGraph, batches: Batches) -> None:
         apart = mg.batched and not mg.keeps_state
@@ -275,9 +265,8 @@ def _interval(item: Closeness, moments: Tensor | None, examples: int) -> Interva
 def _spread_db(moments: Tensor, *, together: bool) -> Interval | None:
     """Decibels by which the ratio of other samples may lie below and above, by bootstrap.
 
-    Args:
-        moments: of groups of examples, see `Sums`.
-        together: whether all channels have one ratio, or the worst counts.
+    The moments are of groups of examples, see `Sums`. Channels have one ratio `together`, or the
+    worst counts.
     """
     sums = moments[:4, moments[0].sum(1) > 0]
     groups = sums.shape[1]

@@ -28,8 +28,7 @@ from mase_hw.precision.fitting import LEAST_DB, Fitting, is_better
 from mase_hw.precision.noise import Progress
 from mase_hw.precision.outputs import check_goal
 from mase_hw.precision.preparations import CHANGES, NARROW_FORMAT
-from mase_hw.precision.ranges import with_ranges
-from mase_hw.precision.samples import Part, Samples
+from mase_hw.precision.samples import Part, Samples, with_ranges
 from mase_hw.precision.space import uniform
 
 _LOG = logging.getLogger(__name__)

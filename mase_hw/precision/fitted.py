@@ -87,13 +87,9 @@ class Fitted:
         return self.goal.holds(result.compared or result)
 
     def judged(self, mg: MaseGraph, compared_on: Part, judged_on: Part | None) -> Fitted:
-        """Return the formats with their figures on samples to judge on, all of them.
+        """Return the formats with their figures on all samples to judge on.
 
-        Args:
-            mg: the canonical graph without formats.
-            compared_on: samples of the present figures, which are judged on where there are no
-                others.
-            judged_on: samples to judge on.
+        Without any, they are judged on those of the present figures.
         """
         part = compared_on if judged_on is None else judged_on
         figures = Figures(mg, part)

@@ -88,14 +88,7 @@ def by_confidence(scores: Tensor, numbers: Tensor, weight: Tensor) -> Tensor:
 
 
 class Propagation:
-    """A part of the samples, run once, and the derivatives of the outputs in it.
-
-    Args:
-        mg: a canonical graph without formats.
-        nodes: whose operands are rounded.
-        measure: the outputs that count.
-        inputs: the samples.
-        generator: of the random vectors.
+    """A part of the samples, run once, and the derivatives of the outputs after some nodes.
 
     Attributes:
         signal: elements that count of each target, `[targets]` float64.
@@ -196,12 +189,6 @@ class Propagation:
 
 class NoiseTable:
     """Powers of errors by operand and option, one for each output, sums over examples.
-
-    Args:
-        mg: a canonical graph without formats.
-        operands: the tensors that are rounded.
-        measure: the outputs that count.
-        seed: of the random vectors.
 
     Attributes:
         power: `[options, outputs]` float64 by operand.

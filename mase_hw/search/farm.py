@@ -49,14 +49,6 @@ def run_farm(
 ) -> None:
     """Run trials on the workers of a Dask scheduler until the study has its number.
 
-    Args:
-        task: the search.
-        store: of the study.
-        study: the study, as this process sees it.
-        address: of the scheduler.
-        workers: trials at a time.
-        progress: called with (finished trials, trials).
-
     Raises:
         SearchError: when Dask is not installed, the scheduler does not answer, or workers keep
             dying; finished trials are kept.

@@ -37,6 +37,7 @@ from mase_hw.training import (
     evaluate,
     loss_of,
     scores_of,
+    size,
     take,
     tensors,
 )
@@ -153,15 +154,7 @@ class Measurement:
 
 
 class Evaluator:
-    """Measures configurations of graphs.
-
-    Args:
-        metrics: the names that `measure` returns.
-        samples: data.
-        observer: see `calibrate_analysis_pass`.
-        recipe: of training.
-        task: its metric measures the scores.
-    """
+    """Measures the metrics of configurations of graphs; the observer is that of calibration."""
 
     def __init__(
         self,
@@ -214,19 +207,16 @@ class Evaluator:
         prunings: Sequence[Mapping[str, object]] = (),
         report: Report | None = None,
     ) -> Candidate:
-        """Train a canonical graph if the recipe says so, prune it, and observe its values.
+        """Train a canonical graph in place if the recipe says so, prune it, observe its values.
 
-        Args:
-            mg: the graph, which is trained in place.
-            prunings: arguments of `prune_transform_pass`, one after the other.
-            report: told of the accuracy after every epoch.
+        Prunings are arguments of `prune_transform_pass`; the accuracy is reported by epoch.
         """
         if self._recipe.training:
             self._fit(self._recipe.training, mg, mg, 0, report)
         data = self._samples
+        inputs = data.observed if data.training_inputs is None else data.training_inputs
         for arguments in prunings:
-            inputs, labels = data.training_inputs, data.training_labels
-            measured = importance_arguments(inputs, labels, self._task)
+            measured = importance_arguments(inputs, data.training_labels, self._task)
             mg, _ = prune_transform_pass(mg, {**measured, **arguments})
         observed = data.observed
         mg, _ = add_software_metadata_analysis_pass(mg, {})
@@ -239,13 +229,7 @@ class Evaluator:
         parallelism: Mapping[str, object],
         report: Report | None = None,
     ) -> Measurement:
-        """Measure one configuration.
-
-        Args:
-            candidate: a result of `prepare`, which is left as it was.
-            config: number formats.
-            parallelism: see `assign_parallelism_transform_pass`.
-            report: told of the accuracy so far.
+        """Measure number formats and a parallelism of a candidate, which is left as it was.
 
         Raises:
             UnsupportedError: for formats that no hardware takes where others would have it, as
@@ -327,27 +311,29 @@ def importance_arguments(
     inputs: Inputs | None, labels: Tensor | None, task: Task
 ) -> dict[str, object]:
     """Return the arguments of `prune_transform_pass` by which importance on samples is measured."""
-    if inputs is None or labels is None:
+    if inputs is None:
         return {}
-    parts = [
-        slice(i, i + IMPORTANCE_BATCH)
-        for i in range(0, min(len(labels), IMPORTANCE), IMPORTANCE_BATCH)
-    ]
+
+    def loss(mg: MaseGraph, batch: Any) -> Tensor:
+        if labels is None:
+            raise DataError("pruning by gradients needs labelled samples to train on; give data")
+        return loss_of(mg, Batch.of(*batch), task)
+
+    starts = range(0, min(size(inputs), IMPORTANCE), IMPORTANCE_BATCH)
+    parts = [slice(start, start + IMPORTANCE_BATCH) for start in starts]
     return {
-        "data": [(take(inputs, part), labels[part]) for part in parts],
-        "loss": lambda mg, batch: loss_of(mg, Batch.of(*batch), task),
+        "data": [
+            take(inputs, part) if labels is None else (take(inputs, part), labels[part])
+            for part in parts
+        ],
+        "loss": loss,
     }
 
 
 def check_emits(
     mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph
 ) -> tuple[str, ...]:
-    """Obstacles to hardware; refuse what would have it in narrower formats of this kind.
-
-    Args:
-        mg: a canonical graph with observed ranges.
-        config: number formats as they were proposed.
-        quantized: the graph with them.
+    """Return obstacles to hardware; refuse proposals that narrower formats of their kind lack.
 
     Raises:
         UnsupportedError: naming what is too wide, such as a sum that may exceed 62 bits.

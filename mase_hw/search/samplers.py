@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -27,14 +28,10 @@ SAMPLERS: Mapping[str, tuple[str, bool]] = {
     "qmc": ("QMCSampler", False),
 }
 QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
+_PRUNERS = "Nop Median Percentile SuccessiveHalving Hyperband Threshold Wilcoxon"
+# Optuna's class by its name in lower case: successive_halving.
 PRUNERS: Mapping[str, str] = {
-    "nop": "NopPruner",
-    "median": "MedianPruner",
-    "percentile": "PercentilePruner",
-    "successive_halving": "SuccessiveHalvingPruner",
-    "hyperband": "HyperbandPruner",
-    "threshold": "ThresholdPruner",
-    "wilcoxon": "WilcoxonPruner",
+    re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower(): f"{name}Pruner" for name in _PRUNERS.split()
 }
 
 

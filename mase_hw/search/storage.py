@@ -166,9 +166,7 @@ def used(trials: Sequence[FrozenTrial]) -> int:
 def recover(study: Study, dead: Sequence[str] = ()) -> int:
     """Fail the running trials of dead workers and queue them again; return how many.
 
-    Args:
-        study: the study.
-        dead: names of dead workers, beside those whose process is gone.
+    Dead are those of these names, beside those whose process is gone.
     """
     import optuna
     from optuna.trial import TrialState

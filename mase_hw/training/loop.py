@@ -25,7 +25,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.captured import batch_size
 from mase_hw.training.batches import Batch, Samples, in_order
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.inputs import Inputs, read_inputs, size, take
+from mase_hw.training.inputs import read_inputs, size, take
 from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
 
 Progress = Callable[[int, int], None]
@@ -101,7 +101,7 @@ class Trainer(Recipe):
             DataError: for an empty data set, or a label outside the classes.
         """
         task = task_of(self.task)
-        check_data(module, data, labels, task)
+        check_samples(module, data, labels, task)
         held = None if validation is None else _pair(validation)
         parameters = [item for item in module.parameters() if item.requires_grad]
         if not parameters:
@@ -280,18 +280,9 @@ class Progressed:
 
 
 def check_samples(
-    module: nn.Module, inputs: Inputs, labels: Tensor, task: str | Task = "classification"
+    module: nn.Module, data: Any, labels: Tensor | None, task: str | Task = "classification"
 ) -> None:
-    """Refuse samples that a model cannot be trained or measured on.
-
-    Raises:
-        DataError: for an empty data set, samples of another shape, or a label outside the classes.
-    """
-    check_data(module, inputs, labels, task_of(task))
-
-
-def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> None:
-    """Refuse data that a model cannot be trained or measured on, as far as one batch shows.
+    """Refuse samples that a model cannot be trained or measured on, as far as one batch shows.
 
     Raises:
         DataError: for an empty data set, samples of another shape, or a label outside the classes.
@@ -319,7 +310,7 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
             f"samples of shape {_shapes(first)} do not fit the model: {error}{told}"
         ) from error
     wanted = first.labels if labels is None else labels
-    if wanted is None or not task.classes:
+    if wanted is None or not task_of(task).classes:
         return
     counted = wanted[wanted != IGNORED]
     if not counted.numel():

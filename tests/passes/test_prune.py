@@ -94,6 +94,24 @@ def test_inputs_of_convolutions_are_those_of_their_groups():
         prune_transform_pass(layer, {"sparsity": 0.5, "criterion": "wanda", "data": [[*data[0]]]})
 
 
+@pytest.mark.parametrize("criterion", ["random", "wanda", "movement"])
+def test_a_weight_that_several_steps_share_is_pruned_once(criterion):
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.steps, self.last = nn.LSTM(6, 4, batch_first=True), nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.last(self.steps(x)[0][:, -1])
+
+    x = torch.randn(12, 5, 6)
+    arguments = {"sparsity": 0.5, "criterion": criterion, "data": [(x, torch.arange(12) % 3)]}
+    _, info = prune_transform_pass(trace(Recurrent().eval(), x), arguments)
+    assert len(info["nodes"]) > 3
+    assert set(info["nodes"].values()) == {0.5}
+
+
 def test_n_of_m_keeps_the_best_of_every_group():
     before = graph()
     mg, _ = prune_transform_pass(before, {"n": 2, "m": 4})

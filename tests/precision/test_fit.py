@@ -34,9 +34,8 @@ from mase_hw.precision.evaluation import Goal
 from mase_hw.precision.figures import Scorer
 from mase_hw.precision.fitting import Fitting
 from mase_hw.precision.noise import Measure, NoiseTable, Propagation, Target, measured_options
-from mase_hw.precision.ranges import with_ranges
 from mase_hw.precision.report import head, write
-from mase_hw.precision.samples import Part, Samples
+from mase_hw.precision.samples import Part, Samples, with_ranges
 from mase_hw.precision.space import Option, configuration, operands_of, uniform
 
 

@@ -42,6 +42,8 @@ def importance(
 ) -> dict[str, Tensor]:
     """Return the importance of each weight of a graph, by node, of the weight's shape.
 
+    Nodes that share a weight have its importance to all of them.
+
     Args:
         criterion: one of `BY_GRADIENT`, or `BY_INPUT`.
         mg: the graph.
@@ -58,7 +60,7 @@ def importance(
         raise DataError(f"pruning: criterion {criterion} needs data; give batches with samples")
     if criterion == BY_INPUT:
         return _by_input(mg, weights, batches)
-    parameters = [value for _, value in weights.values()]
+    parameters = list({id(value): value for _, value in weights.values()}.values())
     before = [(value.detach().clone(), value.requires_grad) for value in parameters]
     total = [torch.zeros_like(value) for value, _ in before]
     mg.eval()
@@ -78,7 +80,8 @@ def importance(
         value.detach().copy_(old)
     if criterion == "snip":
         total = [term.abs() for term in total]
-    return dict(zip(weights, total, strict=True))
+    by_weight = dict(zip(map(id, parameters), total, strict=True))
+    return {name: by_weight[id(value)] for name, (_, value) in weights.items()}
 
 
 def _cross_entropy(mg: MaseGraph, batch: Any) -> Tensor:
@@ -99,19 +102,20 @@ def _by_input(mg: MaseGraph, weights: Weights, batches: list[Any]) -> dict[str, 
             names = operator_for(node.target).operand_names  # type: ignore[union-attr]
             operands = dict(tensor_arguments(node, names))
             sources.setdefault(next(iter(operands.values())), []).append(node.name)
-    squares: dict[str, Tensor] = {}
+    squares: dict[int, Tensor] = {}
 
     def visit(node: Node, value: object) -> None:
         for name in sources.get(node, ()):
             assert isinstance(value, Tensor)
-            total = _squares(mg.node(name), value.detach().double(), weights[name][1])
-            squares[name] = squares.get(name, 0.0) + total
+            weight = weights[name][1]
+            total = _squares(mg.node(name), value.detach().double(), weight)
+            squares[id(weight)] = squares.get(id(weight), 0.0) + total
 
     for batch in batches:
-        inputs = batch[0] if isinstance(batch, tuple) and len(batch) == 2 else batch
-        run_with(mg, batch_inputs(mg, inputs), visit, {})
+        named = isinstance(batch, list | tuple) and isinstance(batch[0], Mapping)
+        run_with(mg, batch_inputs(mg, batch[0] if named else batch), visit, {})
     return {
-        name: _ranks(mg.node(name), value.detach().abs() * squares[name].sqrt().to(value))
+        name: _ranks(mg.node(name), value.detach().abs() * squares[id(value)].sqrt().to(value))
         for name, (_, value) in weights.items()
     }
 

@@ -112,14 +112,18 @@ def prune_transform_pass(
     if criterion == BY_INPUT and scope == "global":
         raise ConfigError(f"pruning: {BY_INPUT} compares the weights of one result; scope: local")
     mg = with_layers(mg).copy()
-    weights = _selected(mg, nodes)
+    selected = _selected(mg, nodes)
+    # Nodes may share a weight, as the steps of a loop do.
+    shared = {id(item[1]): name for name, item in selected.items()}
+    weights = {name: selected[name] for name in shared.values()}
     generator = torch.Generator().manual_seed(seed)
     if criterion == "random":
         scores = {n: torch.rand(v.shape, generator=generator) for n, (_, v) in weights.items()}
     elif criterion in ("l1", "l2"):
         scores = {name: value.detach().abs() for name, (_, value) in weights.items()}
     else:
-        scores = importance(criterion, mg, weights, data, loss)
+        scores = importance(criterion, mg, selected, data, loss)
+        scores = {name: scores[name] for name in weights}
     # What is pruned already stays so, and counts.
     scores = {name: score.where(weights[name][1] != 0, -math.inf) for name, score in scores.items()}
     if count is not None:
@@ -134,9 +138,10 @@ def prune_transform_pass(
     else:
         masks = {name: best(score, share) for name, score in scores.items()}
     with torch.no_grad():
-        for name, (node, value) in weights.items():
+        for name, (_, value) in weights.items():
             value.mul_(masks[name])
-            update(node, pruned=True)
+    for node, _ in selected.values():
+        update(node, pruned=True)
     hold_masks(mg)
     report: Result = report_sparsity_analysis_pass(mg)
     return report
