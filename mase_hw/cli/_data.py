@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from mase_hw.errors import DataError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from mase_hw.cli._model import Subject
     from mase_hw.data import Split
     from mase_hw.training.inputs import Inputs
@@ -51,6 +53,24 @@ def load_examples(argument: str) -> Split | Inputs:
     samples = _samples(argument)
     inputs = unlabelled(samples)
     return Split.read(samples, argument) if inputs is None else inputs
+
+
+def load_arrays(path: Path) -> dict[str, Tensor]:
+    """Return the arrays of an .npz file by name; reals as float32.
+
+    Raises:
+        DataError: when it cannot be read.
+    """
+    import torch
+
+    try:
+        arrays = {name: torch.as_tensor(array) for name, array in _npz(path).items()}
+    except TypeError as error:
+        raise DataError(f"{path} holds what is no array of numbers: {error}") from error
+    return {
+        name: array.float() if array.dtype == torch.float64 else array
+        for name, array in arrays.items()
+    }
 
 
 def _samples(argument: str) -> object:

@@ -10,6 +10,7 @@ from mase_hw.cli._options import (
     CHOICES,
     Count,
     Data,
+    Examples,
     Model,
     OptionalCount,
     Output,
@@ -29,6 +30,7 @@ SHOWN_REASONS = 3
 def search(
     model: Model,
     *,
+    inputs: Examples = None,
     config: Path,
     output: Output = None,
     weights: Weights = None,
@@ -62,7 +64,7 @@ def search(
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
-    subject = load_subject(model, display, weights)
+    subject = load_subject(model, display, weights, inputs)
     drawn = Samples()
     if subject.split is not None or data is not None:
         drawn = Samples.of(load_data(subject, data), samples)

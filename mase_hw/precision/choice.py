@@ -27,8 +27,8 @@ from torch.fx import Node
 from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.hardware.estimate import Estimate, of_cells
 from mase_hw.hardware.explore import Candidate, Explorer
-from mase_hw.hardware.problem import Problem, undominated
 from mase_hw.passes.hardware.parallelism import Choice, Space
+from mase_hw.passes.hardware.problem import Problem, undominated
 from mase_hw.precision.cost import CostTable, in_formats, makers
 from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.space import Operand, Option
