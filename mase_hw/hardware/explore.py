@@ -230,9 +230,7 @@ class Explorer:
     def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
         """Return the plan of least cost for a rate, or of the best rate.
 
-        Args:
-            targets: what is asked for.
-            spared: of each budget, what is left for other things than nodes.
+        Of each budget, an amount is spared for other things than nodes.
 
         Raises:
             ParallelismError: where no plan meets the targets; it names what binds, and the nearest.

@@ -75,9 +75,8 @@ def operands_of(mg: MaseGraph, families: Collection[str] | None = None) -> list[
     Whole numbers, formats that operators choose themselves, and nodes that keep a format are not
     among them.
 
-    Args:
-        mg: a canonical graph with observed ranges and no formats.
-        families: names of the formats to try; all that list choices without.
+    The graph is canonical, with observed ranges and no formats. Families are names of the formats
+    to try; all that list choices without.
 
     Raises:
         ConfigError: for a name that is none of them.
@@ -162,13 +161,8 @@ def configuration(
 ) -> dict[str, object]:
     """Return the configuration, by name of the node, of one option for each operand.
 
-    Fields fitted to observed values are explicit; those that a constant decides stay open.
-
-    Args:
-        mg: the graph.
-        operands: the tensors.
-        options: for each operand the place of its option.
-        opened: whether fields fitted to observed values stay open, too.
+    Options are places among those of each operand. Fields that a constant decides stay open, those
+    fitted to observed values only where `opened`.
     """
     chosen: dict[Node, dict[str, Option]] = defaultdict(dict)
     for operand, number in zip(operands, options, strict=True):

@@ -43,11 +43,7 @@ def sampler_factory(
     What a trial proposes depends on the seed and the trials before it alone, so that a search
     that was interrupted goes on as if it had not been.
 
-    Args:
-        name: one of `SAMPLERS`.
-        space: the dimensions, which a grid enumerates.
-        seed: of the study.
-        options: further arguments of Optuna's class.
+    A grid enumerates the space; options are further arguments of Optuna's class.
 
     Raises:
         ConfigError: for an unknown sampler or option, or a grid over a continuous space.

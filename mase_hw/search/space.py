@@ -89,13 +89,9 @@ class Space:
     def parse(
         cls, mg: MaseGraph, tables: Mapping[str, object], elsewhere: Collection[str] = ()
     ) -> Space:
-        """Read the tables of a space for a graph.
+        """Read the tables of a space for a canonical graph.
 
-        Args:
-            mg: a canonical graph with common metadata.
-            tables: see `mase_hw.search.space`.
-            elsewhere: names that are legal although this graph has no such node, because another
-                architecture has.
+        Names of nodes that another architecture has, `elsewhere`, are legal, too.
 
         Raises:
             ConfigError: for a name that matches no node, an unknown key, or a bad range.
@@ -273,12 +269,7 @@ def around(start: Table) -> dict[str, object]:
 
 
 def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
-    """Return number formats whose ties and conditions are replaced by values.
-
-    Args:
-        mg: a canonical graph.
-        config: number formats, in which a value may be a tie or a condition as in a space, and
-            none a choice.
+    """Return number formats whose ties and conditions, as in a space, are replaced by values.
 
     Raises:
         ConfigError: for a choice, a reference that leads nowhere, or an unknown key.

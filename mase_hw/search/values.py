@@ -104,12 +104,7 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Any:
     """Item of a search for a value of a node's entry.
 
     A list is a choice; a table has `choices`, or `low`, `high` and `step`, or `same_as`, each also
-    with `when` and `otherwise`, and with `shared = true`.
-
-    Args:
-        name: of a dimension that is the node's own.
-        value: as the file has it.
-        shared_name: of a dimension that all nodes of the entry share.
+    with `when` and `otherwise`, and with `shared = true`: then it has the shared name.
 
     Raises:
         ConfigError: for a table with other keys, an empty choice, or a range that is none.

@@ -91,13 +91,7 @@ def read_batch(item: object) -> Batch:
 
 
 class Samples:
-    """Tensors of samples, drawn in batches in an order of one's own.
-
-    Args:
-        inputs: `[samples, ...]`, one or several.
-        labels: `[samples, ...]`.
-        batch_size: samples of a batch.
-    """
+    """Tensors `[samples, ...]` of inputs and labels, drawn in batches in a random order."""
 
     def __init__(self, inputs: Inputs, labels: Tensor, batch_size: int) -> None:
         self._inputs, self._labels, self._size = inputs, labels, batch_size

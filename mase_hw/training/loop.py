@@ -108,11 +108,14 @@ class Trainer(Recipe):
             raise ConfigError("training: the model has no parameter that trains")
         optimizer = torch.optim.Adam(parameters, self.learning_rate)
         samples = data if labels is None else Samples(data, labels, self.batch_size)
-        steps = max(1, self.epochs * _count(samples))
+        batches = len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
+        steps = max(1, self.epochs * batches)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
         state = Progressed(module, task, held, {"optimizer": optimizer, "schedule": schedule})
         state.restore(self.checkpoint)
-        with _mode(module, training=True), _own_chance(parameters):
+        devices = sorted({item.device.index for item in parameters if item.device.type == "cuda"})
+        # The random numbers of the rest of the program stay as they were.
+        with _mode(module, training=True), torch.random.fork_rng(devices=devices):
             for epoch in range(len(state.epochs), self.epochs):
                 # Chance depends on the seed and the epoch's number alone: resuming repeats it.
                 torch.manual_seed(self.seed * 1_000_003 + epoch)
@@ -417,11 +420,6 @@ def _pair(validation: Any) -> tuple[object, Tensor | None]:
     return validation, None
 
 
-def _count(samples: Any) -> int:
-    """Return the number of batches; those of an iterable without a length are counted."""
-    return len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
-
-
 @contextlib.contextmanager
 def _mode(module: object, *, training: bool) -> Iterator[None]:
     """Put a module into a mode, and restore the mode of each of its parts."""
@@ -436,11 +434,3 @@ def _mode(module: object, *, training: bool) -> Iterator[None]:
         module.train(modes[module])
         for part, mode in modes.items():
             part.training = mode
-
-
-@contextlib.contextmanager
-def _own_chance(parameters: list[nn.Parameter]) -> Iterator[None]:
-    """Leave the random numbers of the rest of the program as they were."""
-    devices = sorted({item.device.index for item in parameters if item.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
-        yield

@@ -19,7 +19,6 @@ from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Weighted, operator_for
@@ -99,9 +98,8 @@ def _by_input(mg: MaseGraph, weights: Weights, batches: list[Any]) -> dict[str, 
     sources: dict[Node, list[str]] = {}
     for node in mg.nodes:
         if node.name in weights:
-            names = operator_for(node.target).operand_names  # type: ignore[union-attr]
-            operands = dict(tensor_arguments(node, names))
-            sources.setdefault(next(iter(operands.values())), []).append(node.name)
+            streams = [item for item in node.all_input_nodes if item.op != "get_attr"]
+            sources.setdefault(streams[0], []).append(node.name)
     squares: dict[int, Tensor] = {}
 
     def visit(node: Node, value: object) -> None:
