@@ -10,25 +10,8 @@ from mase_hw.errors import DataError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mase_hw.cli._model import Subject
     from mase_hw.data import Split
     from mase_hw.training.inputs import Inputs
-
-
-def load_data(subject: Subject, data: str | None) -> Split:
-    """Return the samples for a model: those of --data, else its own.
-
-    Raises:
-        DataError: when there are none, or they cannot be read.
-    """
-    if data is not None:
-        return load_split(data)
-    if subject.split is None:
-        raise DataError(
-            f"{subject.mg.name} comes with no data; name a data set, an .npz file or "
-            "file.py:factory with --data"
-        )
-    return subject.split
 
 
 def load_split(argument: str) -> Split:

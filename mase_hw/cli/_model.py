@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
 from mase_hw._kinds import Setting, Table
 from mase_hw.cli._options import NO_RATE, HardwareOptions, Rate
-from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.errors import CaptureError, ConfigError, DataError
 from mase_hw.registry import nearest
 
 if TYPE_CHECKING:
@@ -60,6 +60,24 @@ def load_subject(
     mg = load_weights(subject.mg, weights)
     config = None if mg.is_quantized else subject.config
     return replace(subject, mg=mg, config=config, original=subject.mg)
+
+
+def load_data(subject: Subject, data: str | None) -> Split:
+    """Return the samples for a model: those of --data, else its own.
+
+    Raises:
+        DataError: when there are none, or they cannot be read.
+    """
+    if data is not None:
+        from mase_hw.cli._data import load_split
+
+        return load_split(data)
+    if subject.split is None:
+        raise DataError(
+            f"{subject.mg.name} comes with no data; name a data set, an .npz file or "
+            "file.py:factory with --data"
+        )
+    return subject.split
 
 
 def _load(argument: str, display: Display, inputs: Path | None) -> Subject:

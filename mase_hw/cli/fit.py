@@ -165,7 +165,7 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: S
 def _trained(
     fitted: Fitted, subject: Subject, display: Display, data: str | None, epochs: int, seed: int
 ) -> Fitted:
-    from mase_hw.cli._data import load_data
+    from mase_hw.cli._model import load_data
     from mase_hw.precision.train import train_formats
 
     split = load_data(subject, data)

@@ -56,8 +56,7 @@ def search(
         samples: validation samples per trial (default: all).
     """
     from mase_hw._config_file import read_toml
-    from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._model import load_data, load_subject
     from mase_hw.search import Samples, study
 
     tables: Record = read_toml(config)
