@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: steps of a resource in one of it.
 STEPS: Mapping[str, int] = {"lut": 16, "dsp": 1, "bram": 2}
@@ -115,6 +117,17 @@ class Problem(Generic[T]):
         literals = [literal for literal, _ in self._items]
         amounts = [amount(item) for _, item in self._items]
         return self._cp.LinearExpr.weighted_sum(literals, amounts)
+
+
+def undominated(items: Sequence[T], values: Callable[[T], Sequence[float]]) -> list[T]:
+    """Return the items that no other one is as good as in every value, in ascending order."""
+    pairs = sorted(((values(item), item) for item in items), key=lambda pair: pair[0])
+    table = np.array([numbers for numbers, _ in pairs])
+    kept: list[int] = []
+    for place, numbers in enumerate(table):
+        if not (table[kept] <= numbers).all(1).any():
+            kept.append(place)
+    return [pairs[place][1] for place in kept]
 
 
 def steps(name: str, item: Any) -> int:
