@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call
 from mase_hw.ops._numbers import Summing
-from mase_hw.ops._rewriting import Commutative, Rewritten
+from mase_hw.ops._rewriting import Affine, Commutative, Rewritten
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Add(Binary, Commutative, Rewritten, Summing):
+class Add(Binary, Commutative, Rewritten, Summing, Affine):
     """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
     name = "add"
@@ -33,6 +34,12 @@ class Add(Binary, Commutative, Rewritten, Summing):
         number = isinstance(second, int | float)
         scaled = second * alpha if number else aten.mul.Tensor(second, alpha)
         return [_combined(self.operation, first, scaled)]
+
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        if len(call.constants) != 1 or call.attributes.get("alpha", 1) != 1:
+            return None
+        (shift,) = call.constants.values()
+        return torch.ones(()), shift
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
         return [(dict.fromkeys(call.operands, 1), 1)]

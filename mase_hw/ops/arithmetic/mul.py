@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import torch
 from torch import Tensor
 
 from mase_hw.ops._base import Call
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Multiplying
-from mase_hw.ops._rewriting import Borrowed, Commutative, Foldable
+from mase_hw.ops._rewriting import Affine, Borrowed, Commutative, Foldable
 from mase_hw.ops._weighting import Gained
 from mase_hw.ops.arithmetic._binary import Binary
 
 
-class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying, Judged):
+class Mul(Binary, Commutative, Borrowed, Foldable, Affine, Multiplying, Judged):
     """Product of two tensors, `y = a * b`, exact and rounded once."""
 
     row_unit = "factor"
@@ -28,6 +29,12 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying, Judged):
 
     def products(self, call: Call) -> int:
         return 1
+
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        if len(call.constants) != 1:
+            return None
+        (factors,) = call.constants.values()
+        return factors, torch.zeros(())
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return the weights of a producer that takes a row of factors, and its biases."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._aten import overload
+from mase_hw._aten import aten, overload
 from mase_hw._kinds import Table
 from mase_hw.arithmetic.exact_formats import (
     common_grid,
@@ -29,6 +29,7 @@ from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, u
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
+    Affine,
     Call,
     Elementwise,
     Exact,
@@ -81,7 +82,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
-    mg = absorb_scales(mg.copy())
+    mg = absorb_scales(_with_affine_spelled(mg.copy()))
     while _hoist(mg):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
@@ -104,6 +105,32 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
         _, kept = _declare(mg, formats)
     mg.recompile()
     return mg, {"kept": kept}
+
+
+def _with_affine_spelled(mg: MaseGraph) -> MaseGraph:
+    """Write what scales and shifts by constants between roundings as a product and a sum."""
+    behind, ahead, written = set[Node](), set[Node](), False
+    for node in mg.nodes:
+        if is_rounding(node) or metadata(node).exact or behind.intersection(node.all_input_nodes):
+            behind.add(node)
+    for node in reversed([*mg.nodes]):
+        if is_rounding(node) or ahead.intersection(node.users):
+            ahead.add(node)
+    for node in [item for item in mg.nodes if item in behind & ahead and not is_rounding(item)]:
+        if node.op != "call_function" or common(node).operator is None:
+            continue
+        call, streams = mg.call(node), stream_operands(node)
+        operator = call.operator
+        affine = operator.affine(call) if isinstance(operator, Affine) else None
+        if affine is not None and len(streams) == 1 and not isinstance(operator, Exact):
+            written |= rewrite(mg, node, call, partial(_spelled, affine, streams[0][0]))
+    return add_common_metadata_analysis_pass(mg)[0] if written else mg
+
+
+def _spelled(affine: tuple[Tensor, Tensor], name: str, operands: Table) -> list[Tensor]:
+    scale, shift = (item.float() for item in affine)
+    scaled = aten.mul.Tensor(operands[name], scale)
+    return [aten.add.Tensor(scaled, shift) if bool(shift.any()) else scaled]
 
 
 def _hoist(mg: MaseGraph) -> bool:
