@@ -56,7 +56,7 @@ def observed(model: nn.Module) -> Iterator[Found]:
     """Note what the quantisers of a model give while it runs.
 
     Yields:
-        Their results, by the path of the module; of a truncation its operand's sign, scale and bits.
+        Their results by the path of the module; of a truncation sign, scale and bits of its sums.
     """
     found: Found = {}
     hooks = []

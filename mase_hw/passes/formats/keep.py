@@ -22,11 +22,11 @@ from mase_hw.arithmetic.exact_formats import (
     whole_numbers,
 )
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import SCALED, Format, names_in
+from mase_hw.formats import SCALED, Format, make_format, names_in
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
-from mase_hw.graph.rounded import is_rounding, rounded_format
+from mase_hw.graph.rounded import exact_format, is_rounding, rounded_format, with_factors
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Affine,
@@ -56,6 +56,8 @@ from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats.shared_formats import operator_of, shares_format
 
 STEPS = "steps"
+# By the dimensions of what they take.
+CONVOLUTIONS = {3: aten.conv1d.default, 4: aten.conv2d.default}
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
@@ -108,7 +110,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
 
 
 def _with_affine_spelled(mg: MaseGraph) -> MaseGraph:
-    """Write what scales and shifts by constants between roundings as a product and a sum."""
+    """Write what scales and shifts by constants between roundings as products, sums and layers."""
     behind, ahead, written = set[Node](), set[Node](), False
     for node in mg.nodes:
         if is_rounding(node) or metadata(node).exact or behind.intersection(node.all_input_nodes):
@@ -122,13 +124,37 @@ def _with_affine_spelled(mg: MaseGraph) -> MaseGraph:
         call, streams = mg.call(node), stream_operands(node)
         operator = call.operator
         affine = operator.affine(call) if isinstance(operator, Affine) else None
-        if affine is not None and len(streams) == 1 and not isinstance(operator, Exact):
-            written |= rewrite(mg, node, call, partial(_spelled, affine, streams[0][0]))
+        if affine is None or len(streams) != 1 or isinstance(operator, Exact):
+            continue
+        layer, name = _by_channel(call, affine), node.name
+        written |= rewrite(mg, node, call, partial(_spelled, affine, layer, streams[0][0]))
+        if layer:
+            update(mg.node(name), declared=layer, exact=True)
     return add_common_metadata_analysis_pass(mg)[0] if written else mg
 
 
-def _spelled(affine: tuple[Tensor, Tensor], name: str, operands: Table) -> list[Tensor]:
+def _by_channel(call: Call, affine: tuple[Tensor, Tensor]) -> dict[str, Format]:
+    """Return the formats of a layer with one weight, a code of 1, for each channel of an image."""
+    scale, shift = affine
+    shape = call.result.shape
+    if len(shape) not in CONVOLUTIONS or scale.numel() != shape[1] or shift.numel() != shape[1]:
+        return {}
+    ones = make_format({"name": "fixed", "width": 2, "frac_width": 0})
+    weight = with_factors(ones, scale.float().reshape(-1), 0)
+    bias = exact_format(shift.float().reshape(-1))
+    return {} if weight is None or bias is None else {"weight": weight, "bias": bias}
+
+
+def _spelled(
+    affine: tuple[Tensor, Tensor], layer: Mapping[str, Format], name: str, operands: Table
+) -> list[Tensor]:
     scale, shift = (item.float() for item in affine)
+    if layer:
+        rank = scale.dim()
+        weight, groups = scale.reshape(-1, *[1] * (rank - 1)), scale.numel()
+        one, none = [1] * (rank - 2), [0] * (rank - 2)
+        convolution = CONVOLUTIONS[rank]
+        return [convolution(operands[name], weight, shift.reshape(-1), one, none, one, groups)]
     scaled = aten.mul.Tensor(operands[name], scale)
     return [aten.add.Tensor(scaled, shift) if bool(shift.any()) else scaled]
 
