@@ -139,7 +139,7 @@ def _computed_otherwise(node: Node) -> str:
     waiting, seen = [item for _, item in stream_operands(node)], {node}
     while waiting:
         item = waiting.pop()
-        if item in seen or item.op != "call_function" or metadata(item).roundings:
+        if item in seen or item.op != "call_function" or _is_rounded(item):
             continue
         seen.add(item)
         operator = operators().get(str(common(item).operator))
@@ -155,6 +155,11 @@ def _computed_otherwise(node: Node) -> str:
             return f"and {_named(item)} before it is rounded to {described(result.format)}"
         waiting += [producer for _, producer in stream_operands(item)]
     return ""
+
+
+def _is_rounded(node: Node) -> bool:
+    """True where the model rounds what a node gives, not its constants alone."""
+    return any(item.tensor.startswith("data_out") for item in metadata(node).roundings)
 
 
 def _comes_of_rounded(node: Node) -> bool:
@@ -176,7 +181,7 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
     finer steps.
     """
-    if metadata(producer).roundings:
+    if _is_rounded(producer):
         return True
     known = common(producer)
     spec = known.results["data_out_0"]
