@@ -6,7 +6,6 @@ more; files are built by `onnx_kinds`.
 
 from __future__ import annotations
 
-import copy
 import warnings
 
 import torch
@@ -130,9 +129,13 @@ def brevitas_sum_read_by_layer():
     import brevitas.nn as qnn
 
     shared = qnn.QuantIdentity(bit_width=4, return_quant_tensor=True)
+
+    def forward(m, x):
+        x = m["x"](x)
+        return m["out"](m["last"](m["shared"](m["a"](x)) + m["shared"](m["b"](x))))
+
     return _brevitas(
-        lambda m, x: m["out"](m["last"](m["shared"](m["a"](m["x"](x))) + m["shared"](m["b"](m["x"](x))))),
-        (2, 4, 4), x=qnn.QuantIdentity(return_quant_tensor=True), shared=shared,
+        forward, (2, 4, 4), x=qnn.QuantIdentity(return_quant_tensor=True), shared=shared,
         a=qnn.QuantConv2d(2, 3, 3, padding=1, weight_bit_width=4),
         b=qnn.QuantConv2d(2, 3, 1, weight_bit_width=4),
         last=qnn.QuantConv2d(3, 2, 1, weight_bit_width=3), out=qnn.QuantIdentity(bit_width=8),
@@ -219,9 +222,7 @@ def brevitas_lstm():
     from brevitas.quant import Int8ActPerTensorFloat
 
     lstm = qnn.QuantLSTM(4, 3, batch_first=True, io_quant=Int8ActPerTensorFloat)
-    return _brevitas(
-        lambda m, x: m["lstm"](m["x"](x))[0], (5, 4), x=qnn.QuantIdentity(), lstm=lstm
-    )
+    return _brevitas(lambda m, x: m["lstm"](m["x"](x))[0], (5, 4), x=qnn.QuantIdentity(), lstm=lstm)
 
 
 @kind
@@ -375,9 +376,7 @@ def brevitas_mx():
     import brevitas.nn as qnn
     from brevitas.quant.experimental.mx_quant_ocp import MXInt8Act, MXInt8Weight
 
-    layer = qnn.QuantLinear(
-        32, 4, bias=False, weight_quant=MXInt8Weight, input_quant=MXInt8Act
-    )
+    layer = qnn.QuantLinear(32, 4, bias=False, weight_quant=MXInt8Weight, input_quant=MXInt8Act)
     return _calibrated(nn.Sequential(layer), 32)
 
 
@@ -395,10 +394,8 @@ def brevitas_mx_float():
 @kind
 def brevitas_scale_as_it_runs():
     import brevitas.nn as qnn
-    from brevitas.quant import ShiftedUint8ActPerTensorFloat
-    from brevitas.quant.experimental import float  # noqa: A004, F401
+    from brevitas.quant.experimental import float  # noqa: F401
 
-    from brevitas_examples.common.generative.quantizers import ShiftedUint8DynamicActPerTensorFloat
     return _between((6,), [qnn.QuantLinear(6, 4, bias=True)])
 
 
@@ -583,7 +580,9 @@ def xnnpack_concatenation():
 @kind
 def xnnpack_qat():
     given = {"is_qat": True, "is_per_channel": True}
-    return _exported(_conv_net(nn.Flatten(), nn.Linear(48, 4)), _xnnpack(**given), 2, 4, 4, qat=True)
+    return _exported(
+        _conv_net(nn.Flatten(), nn.Linear(48, 4)), _xnnpack(**given), 2, 4, 4, qat=True
+    )
 
 
 @kind
