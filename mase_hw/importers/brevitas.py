@@ -102,6 +102,8 @@ def as_observed(model: nn.Module, found: Found, *, plain: bool = False) -> Itera
 
     constant = {id(item.tensor_quant) for item in model.modules() if _is_of_parameters(item)}
     try:
+        for path, module in model.named_modules() if found else ():
+            _check_static(path, module)
         for path, module in _quantisers(model):
             if path in found and not isinstance(module, nn.Upsample):
                 rounding = _rounding(path, module, found[path], constant=id(module) in constant)
@@ -119,6 +121,21 @@ def as_observed(model: nn.Module, found: Found, *, plain: bool = False) -> Itera
                 del module.__dict__[name]
             else:
                 module.__dict__[name] = own
+
+
+def _check_static(path: str, module: nn.Module) -> None:
+    """Refuse scales that are of groups, or of the data."""
+    kind = type(module).__name__
+    if kind.startswith("Groupwise") and getattr(module, "is_quant_enabled", False):
+        raise CaptureError(
+            f"{path} has scales of values in groups, as MX does; allowed are one scale, or one for "
+            "each channel: give the float model, and the format mxint or mxfp8 to quantize"
+        )
+    if "Dynamic" in kind and type(module).__module__.startswith(_MODULES):
+        raise CaptureError(
+            f"{path} is a {kind}: it finds a scale for each input as it runs; allowed are scales "
+            "that are learned or observed"
+        )
 
 
 def _truncates(module: nn.Module) -> bool:

@@ -155,18 +155,6 @@ def brevitas_eltwise_add():
 
 
 @kind
-def brevitas_cat_of_one_scale():
-    import brevitas.nn as qnn
-
-    return _brevitas(
-        lambda m, x: m["out"](m["last"](m["cat"]([m["a"](m["x"](x)), m["x"](x)], 1))), (3, 4, 4),
-        x=qnn.QuantIdentity(return_quant_tensor=True), a=qnn.QuantConv2d(3, 3, 3, padding=1),
-        cat=qnn.QuantCat(return_quant_tensor=True), last=qnn.QuantConv2d(6, 2, 1),
-        out=qnn.QuantIdentity(bit_width=8),
-    )  # fmt: skip
-
-
-@kind
 def brevitas_cat_of_unlike_scales():
     import brevitas.nn as qnn
 
@@ -389,14 +377,6 @@ def brevitas_mx_float():
         32, 4, bias=False, weight_quant=MXFloat8e4m3Weight, input_quant=MXFloat8e4m3Act
     )
     return _calibrated(nn.Sequential(layer), 32)
-
-
-@kind
-def brevitas_scale_as_it_runs():
-    import brevitas.nn as qnn
-    from brevitas.quant.experimental import float  # noqa: F401
-
-    return _between((6,), [qnn.QuantLinear(6, 4, bias=True)])
 
 
 def _qat(model, *shape, backend="fbgemm", fuse=None):
@@ -691,17 +671,6 @@ def torchao_float8_weights():
     from torchao.quantization import Float8WeightOnlyConfig
 
     return _torchao(Float8WeightOnlyConfig())
-
-
-@kind
-def torchao_mx_weights():
-    from torchao.prototype.mx_formats.mx_tensor import MXTensor
-
-    torch.manual_seed(0)
-    model = nn.Sequential(_Rounded(), nn.Linear(64, 32, bias=False)).eval()
-    given = MXTensor.to_mx(model[1].weight.detach(), torch.float8_e4m3fn, 32)
-    model[1].weight = nn.Parameter(given, requires_grad=False)
-    return model, _inputs(64)
 
 
 @kind

@@ -60,8 +60,10 @@ BY_CHANNEL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("config", [WIDTHS, BY_CHANNEL], ids=["widths", "by channel"])
-def test_qonnx_runs_a_file_and_a_file_read_back_is_the_same(config, tmp_path):
+# Multipliers of scales are as wide as they need to be for a file's, not for our own: next to ties
+# codes are others.
+@pytest.mark.parametrize(("config", "most"), [(WIDTHS, 0.0), (BY_CHANNEL, 0.01)])
+def test_qonnx_runs_a_file_and_a_file_read_back_is_the_same(config, most, tmp_path):
     pytest.importorskip("qonnx")
     from tests.doors.qonnx_execution import executed
 
@@ -75,12 +77,11 @@ def test_qonnx_runs_a_file_and_a_file_read_back_is_the_same(config, tmp_path):
         off = (values.reshape(wanted.shape).double() - wanted).abs() > 1e-4 * wanted.abs().max()
         return float(off.double().mean())
 
-    # Scales of a file are of single precision.
-    assert apart(codes(quantize(mase_hw.trace(path)), x)) == 0
+    assert apart(codes(quantize(mase_hw.trace(path)), x)) <= most
     with redirect_stdout(StringIO()):
         tensors, (name,) = executed(path, [x])
-    # Sums of single precision are off next to a tie.
-    assert apart(tensors[name]) <= 0.001
+    # And there sums of single precision are off.
+    assert apart(tensors[name]) <= max(most, 0.001)
 
 
 def test_a_node_that_is_not_exported_is_named(tmp_path):
