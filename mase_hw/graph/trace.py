@@ -108,7 +108,9 @@ def _traced(
             if agree:
                 break
         else:
-            causes = ", ".join(drawing(graph)) or "random numbers, or state that changes"
+            causes = ", ".join(drawing(graph)) or (
+                "random numbers, or state that changes: take it as an input and return the next one"
+            )
             raise CaptureError(
                 f"the captured graph of {title} computes other values than the model: its forward "
                 f"is not a function of its inputs alone ({causes})"

@@ -13,18 +13,9 @@ from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import mean_and_error
 
 NAMES = {
-    "areas",
-    "compression-aware",
-    "graph",
-    "hardware-pareto",
-    "lora",
-    "mixed-precision",
-    "perplexity",
-    "precisions",
-    "pruning",
-    "ptq-qat",
-    "samplers",
-}
+    "areas", "compression-aware", "graph", "hardware-pareto", "lora", "mixed-precision",
+    "perplexity", "precisions", "pruning", "ptq-qat", "samplers",
+}  # fmt: skip
 
 
 class Toy(Experiment):
