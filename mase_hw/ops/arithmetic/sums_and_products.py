@@ -32,7 +32,7 @@ from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
 from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Exact, Multiplying, Numeric, Selecting, Summing, WholeNumbers
 from mase_hw.ops._one_cell import one_cell
-from mase_hw.ops._rewriting import Borrowed, Commutative, Foldable, Rewritten
+from mase_hw.ops._rewriting import Affine, Borrowed, Commutative, Foldable, Rewritten
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
 from mase_hw.ops._weighting import Gained
 from mase_hw.ops.movement._indices import broadcast_orders
@@ -100,7 +100,7 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         ]
 
 
-class Add(Binary, Commutative, Rewritten, Summing):
+class Add(Binary, Commutative, Rewritten, Summing, Affine):
     """Sum of two tensors, `y = a + b`, exact and rounded once."""
 
     name = "add"
@@ -121,6 +121,13 @@ class Add(Binary, Commutative, Rewritten, Summing):
         scaled = second * alpha if number else aten.mul.Tensor(second, alpha)
         return [_combined(self.operation, first, scaled)]
 
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        if len(call.constants) != 1 or call.attributes.get("alpha", 1) != 1:
+            return None
+        ((name, shift),), ((signs, _),) = call.constants.items(), self.added(call)
+        (scale,) = (sign for operand, sign in signs.items() if operand != name)
+        return torch.tensor(float(scale)), signs[name] * shift
+
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
         return [(dict.fromkeys(call.operands, 1), 1)]
 
@@ -139,7 +146,7 @@ def _combined(operation: str, first: Tensor, second: Tensor) -> Tensor:
     return target(first, second)
 
 
-class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying, Judged):
+class Mul(Binary, Commutative, Borrowed, Foldable, Affine, Multiplying, Judged):
     """Product of two tensors, `y = a * b`, exact and rounded once."""
 
     row_unit = "factor"
@@ -153,6 +160,12 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Multiplying, Judged):
 
     def products(self, call: Call) -> int:
         return 1
+
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        if len(call.constants) != 1:
+            return None
+        (factors,) = call.constants.values()
+        return factors, torch.zeros(())
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
         """Return the weights of a producer that takes a row of factors, and its biases."""
