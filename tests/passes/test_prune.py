@@ -12,6 +12,7 @@ from mase_hw.graph import MaseGraph, trace
 from mase_hw.passes.compression.prune import prune_transform_pass, report_sparsity_analysis_pass
 from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 from mase_hw.training import Trainer
+from tests.modules import Layers
 
 
 def graph():
@@ -197,17 +198,14 @@ def test_products_of_a_captured_graph_are_layers_too():
     """As in GPT-2, whose layers hold their weights the other way round."""
     from mase_hw.passes import insert_lora_adapter_transform_pass
 
-    class Turned(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.weight, self.bias = nn.Parameter(torch.randn(6, 8)), nn.Parameter(torch.randn(8))
-            self.last = nn.Linear(8, 3)
-
-        def forward(self, x):
-            return self.last(torch.relu(torch.addmm(self.bias, x, self.weight)))
-
     torch.manual_seed(0)
-    model, x = Turned().eval(), torch.randn(5, 6)
+    model = Layers(
+        lambda m, x: m.last(torch.relu(torch.addmm(m.bias, x, m.weight))),
+        weight=nn.Parameter(torch.randn(6, 8)),
+        bias=nn.Parameter(torch.randn(8)),
+        last=nn.Linear(8, 3),
+    ).eval()
+    x = torch.randn(5, 6)
     mg = trace(model, x)
     pruned, info = prune_transform_pass(mg, {"sparsity": 0.5})
     assert list(info["nodes"].values()) == [0.5, 0.5]
