@@ -75,6 +75,8 @@ def test_the_least_important_weights_on_data_leave(criterion):
         rows = zip(scores, new, strict=True) if criterion == "wanda" else [(scores, new)]
         for row, left in rows:
             assert row[left == 0].max() <= row[left != 0].min()
+        if criterion == "wanda":
+            assert (2 * (new == 0).sum(dim=1) == new.shape[1]).all()
     with pytest.raises(DataError, match=f"criterion {criterion} needs data"):
         prune_transform_pass(mg, arguments)
 
