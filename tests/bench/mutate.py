@@ -27,7 +27,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._quality import OUTSIDE, ROOT
+
 FOLDERS = ("ops", "passes", "formats", "graph")
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "*",
@@ -281,6 +282,9 @@ def copied(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+    # An editable install would give the copy what lies outside the package here.
+    for name in OUTSIDE:
+        (folder / "mase_hw" / name).symlink_to(folder / name)
     author = ["-c", "user.name=copy", "-c", "user.email=copy@localhost"]
     for words in (["init"], ["add", "--all"], [*author, "commit", "--message", "copy"]):
         subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)
