@@ -29,5 +29,7 @@ def test_the_notebook_shows_what_a_run_prints(name, tmp_path):
     clean(made)
     written = nbformat.read(notebook_path(name), as_version=4)
     for found, shown in zip(figures(made), figures(written), strict=True):
-        assert found == shown or float(found) == pytest.approx(float(shown), rel=0.05)
+        numbers = found[0].isdigit() and shown[0].isdigit()
+        close = numbers and float(found) == pytest.approx(float(shown), rel=0.05)
+        assert found == shown or close
     assert str(made).count("image/svg+xml") == str(written).count("image/svg+xml")
