@@ -25,7 +25,16 @@ from tests._readme import ROOT
 
 FOLDER = ROOT / "mase_hw" / "tutorials"
 # The order of the lectures.
-NAMES = ("graph", "bert", "pruning", "search", "mixed_precision", "perceptron", "software")
+NAMES = (
+    "graph",
+    "bert",
+    "pruning",
+    "search",
+    "mixed_precision",
+    "fit",
+    "perceptron",
+    "software",
+)
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
 PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._kinds import Record
+from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._areas import designs, dot_product
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -17,14 +16,12 @@ from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, steps
 from mase_hw.hardware.synth import synthesize
 from mase_hw.passes.formats.report_quantization import storage
-from mase_hw.training import Trainer, evaluate, standard_error
+from mase_hw.training import standard_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MODEL = "digits-mlp"
-TRAINER = Trainer(epochs=10, learning_rate=1e-3)
-QUICK = ("fixed 8", "mxint 8", "fp8_e4m3", "binary")
 
 # Format, bits per weight, LUT, LUT beside DSP, DSP, accuracy in percent.
 Area = tuple[str, float, int, int, int, float]
@@ -35,10 +32,12 @@ class Areas(Experiment):
 
     name = "areas"
     title = "bits against LUT of an 8-lane dot product against accuracy"
+    settings: ClassVar[Table] = {"formats": [name for name, _ in designs()], "epochs": 10}
+    quick: ClassVar[Table] = {"formats": ["fixed 8", "mxint 8", "fp8_e4m3", "binary"]}
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)
-        chosen = {name: entry for name, entry in designs() if not quick or name in QUICK}
+        chosen = {name: entry for name, entry in designs() if name in size["formats"]}
         advance = steps(progress, len(chosen))
         rows: list[Area] = []
         for name, entry in chosen.items():
@@ -46,7 +45,7 @@ class Areas(Experiment):
                 project = dot_product(entry, Path(scratch) / "dot")
                 without = synthesize(project.folder, dsp=False).total
                 with_dsp = synthesize(project.folder).total
-            bits, accuracy = trained(subject, entry)
+            bits, accuracy = trained(subject, entry, size["epochs"])
             rows.append((name, bits, without.lut, with_dsp.lut, int(with_dsp.dsp), 100 * accuracy))
             advance()
         count = len(subject.split.test_labels)
@@ -54,7 +53,7 @@ class Areas(Experiment):
         figure = draw(rows, f"{MODEL}, {count} test samples")
         note = (
             f"linear 64-16 with one unit of 8 lanes, every output bit checked, Yosys xcup; "
-            f"{MODEL} with linear layers in the format, trained {TRAINER.epochs} epochs in it, "
+            f"{MODEL} with linear layers in the format, trained in it, "
             f"{count} test samples, standard error {error:.1f} points"
         )
         columns = ("format", "bits per weight", "LUT", "LUT beside DSP", "DSP", "accuracy, %")
@@ -84,7 +83,7 @@ def draw(rows: Sequence[Area], task: str) -> Figure:
     label(left, "8-lane dot product, no DSP", "bits per weight", "LUT")
     label(right, task, "LUT", "accuracy, %")
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
@@ -94,14 +93,13 @@ def _kind(name: str) -> str:
     return re.split(r"\d", family)[0].rstrip("_")
 
 
-def trained(subject: Subject, entry: Mapping[str, object]) -> tuple[float, float]:
+def trained(subject: Subject, entry: Mapping[str, object], epochs: int) -> tuple[float, float]:
     """Return bits per weight, and the accuracy with linear layers in a format."""
     config = {
         "by": "type",
         "default": {"config": {"name": None}},
         "linear": {"config": {**entry, "bias_name": "fixed", "bias_width": 8}},
     }
-    split = subject.split
-    mg = quantize(subject.mg, config, data=[split.train_inputs[:256]])
-    replace(TRAINER, seed=subject.seed).fit(mg, split.train_inputs, split.train_labels)
-    return storage(mg)["average_weight_bits"], evaluate(mg, split.test_inputs, split.test_labels)
+    mg = quantize(subject.mg, config, data=[subject.split.train_inputs[:256]])
+    subject.fit(mg, epochs=epochs, learning_rate=1e-3)
+    return storage(mg)["average_weight_bits"], subject.accuracy(mg)

@@ -1,92 +1,83 @@
-"""Sparsity against accuracy: random and by magnitude, before and after training again."""
+"""Sparsity against accuracy: weights and activations, before and after training again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
+from typing import ClassVar
 
-from mase_hw.emit.flow import canonicalize
+from mase_hw._kinds import Record, Table
+from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
-from mase_hw.experiments._figures import label, new_figure
-from mase_hw.experiments._subject import Subject, mean_and_error, steps
-from mase_hw.graph import MaseGraph
+from mase_hw.experiments._figures import draw_accuracies, new_figure
+from mase_hw.experiments._subject import Subject, steps
+from mase_hw.experiments.ptq_qat import linear_layers
+from mase_hw.graph.masks import hold_masks
 from mase_hw.passes.compression.prune import prune_transform_pass
-from mase_hw.training import Trainer, evaluate
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 
-QUICK_MODEL, MODEL = "digits-mlp", "bert-tiny"
-SPARSITIES = tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))
-CRITERIA = ("random", "l1")
-SEEDS = (0, 1, 2)
-QUICK_TRAINER = Trainer(epochs=4, learning_rate=1e-3)
-TRAINER = Trainer(epochs=1, learning_rate=1e-4)
+MODEL = "bert-tiny"
+L1, RANDOM = {"criterion": "l1"}, {"criterion": "random"}
+WAYS: dict[str, Record] = {
+    "L1, local": {**L1, "scope": "local"},
+    "L1, global": {**L1, "scope": "global"},
+    "random, local": {**RANDOM, "scope": "local"},
+    "random, global": {**RANDOM, "scope": "global"},
+}
+PRUNED: dict[str, Callable[..., tuple[object, object]]] = {
+    "weights": prune_transform_pass,
+    "activations": prune_activations_transform_pass,
+}
 
 
 class Pruning(Experiment):
-    """Unstructured zeros in every weight, each tensor by itself, on the test samples."""
+    """Zeros among weights or activations of BERT-tiny in fixed point, on the test samples."""
 
     name = "pruning"
-    title = "sparsity 0.1..0.9 against accuracy, before and after retraining"
+    title = "sparsity 0.1..0.9 of weights and activations against accuracy, before and after"
+    settings: ClassVar[Table] = {
+        "sparsities": [round(0.1 * tenth, 1) for tenth in range(1, 10)],
+        "width": 8,
+        "train": 1024,
+        "test": 1000,
+        "epochs": 1,
+    }
+    quick: ClassVar[Table] = {"sparsities": [0.1, 0.3, 0.5, 0.7, 0.9], "train": 256, "test": 500}
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        subject = Subject.load(QUICK_MODEL if quick else MODEL, seed=self.seed)
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
+        subject = Subject.load(MODEL, train=size["train"], test=size["test"], seed=self.seed)
         graph = canonicalize(subject.mg)
-        trainer = QUICK_TRAINER if quick else TRAINER
-        advance = steps(progress, len(SPARSITIES) * len(CRITERIA) * len(SEEDS))
-        rows = []
-        for sparsity in SPARSITIES:
-            row = []
-            for criterion in CRITERIA:
-                before, after = [], []
-                for seed in (self.seed + step for step in SEEDS):
-                    pair = prune_and_retrain(
-                        subject, graph, sparsity, criterion, replace(trainer, seed=seed)
+        advance = steps(progress, len(size["sparsities"]) * len(WAYS) * len(PRUNED))
+        figure, panels = new_figure(len(PRUNED))
+        rows: list[list[str | float]] = []
+        for axes, (what, transform) in zip(panels, PRUNED.items(), strict=True):
+            curves: dict[str, list[float]] = {}
+            for way, arguments in WAYS.items():
+                for sparsity in size["sparsities"]:
+                    told: Record = {"sparsity": sparsity, "seed": self.seed, **arguments}
+                    if what == "activations":
+                        told["data"] = [subject.split.train_inputs[:256]]
+                    pruned, _ = transform(graph, told)
+                    mg = quantize(
+                        pruned,
+                        linear_layers(size["width"]),
+                        data=[subject.split.train_inputs[:256]],
                     )
-                    before.append(100 * pair[0])
-                    after.append(100 * pair[1])
+                    curves.setdefault(f"before {way}", []).append(subject.accuracy(mg))
+                    hold_masks(mg)
+                    subject.fit(mg, epochs=size["epochs"], learning_rate=1e-4)
+                    curves.setdefault(way, []).append(subject.accuracy(mg))
                     advance()
-                row += [mean_and_error(before), mean_and_error(after)]
-            rows.append(row)
-        figure, (axes,) = new_figure()
-        for index, criterion in enumerate(CRITERIA):
-            for shift, when, style in ((0, "pruned", "--"), (1, "retrained", "-")):
-                column = 2 * index + shift
-                axes.errorbar(
-                    SPARSITIES,
-                    [row[column][0] for row in rows],
-                    [row[column][1] for row in rows],
-                    color=f"C{index}",
-                    linestyle=style,
-                    marker="os"[index],
-                    markersize=4,
-                    capsize=3,
-                    label=f"{criterion}, {when}",
-                )
-        axes.legend()
-        count = len(subject.split.test_labels)
-        label(axes, f"{subject.name}, {count} test samples", "sparsity", "accuracy, %")
-        columns = ["sparsity"]
-        for criterion in CRITERIA:
-            columns += [f"{criterion}, %", f"{criterion} retrained, %"]
-        cells: list[tuple[str | float, ...]] = [
-            (sparsity, *(f"{mean:.1f} ± {error:.1f}" for mean, error in row))
-            for sparsity, row in zip(SPARSITIES, rows, strict=True)
-        ]
+            rows += [
+                [what, name, *(100 * value for value in values)] for name, values in curves.items()
+            ]
+            draw_accuracies(axes, size["sparsities"], curves, size["test"])
+            axes.set(title=f"{MODEL}, zeros among {what}", ylabel="accuracy, %")
+        panels[-1].set_xlabel("sparsity")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper center", ncols=4, fontsize="small")
         note = (
-            f"{subject.name}: mean ± standard error of {len(SEEDS)} seeds, {count} test "
-            f"samples; retrained {trainer.epochs} epochs. The seed draws the random mask and the "
-            "order of the samples: l1 before retraining does not depend on it"
+            f"{MODEL}, linear layers in fixed point; `before` training, which keeps the zeros; the "
+            "seed draws random zeros, in a mask of each layer for activations whatever the scope"
         )
-        return Outcome(columns, cells, figure, note)
-
-
-def prune_and_retrain(
-    subject: Subject, graph: MaseGraph, sparsity: float, criterion: str, trainer: Trainer
-) -> tuple[float, float]:
-    """Return the accuracy on the test samples before and after training."""
-    split = subject.split
-    mg, _ = prune_transform_pass(
-        graph, {"sparsity": sparsity, "criterion": criterion, "seed": trainer.seed}
-    )
-    before = evaluate(mg, split.test_inputs, split.test_labels)
-    trainer.fit(mg, split.train_inputs, split.train_labels)
-    return before, evaluate(mg, split.test_inputs, split.test_labels)
+        return Outcome(("zeros in", "by", *map(str, size["sparsities"])), rows, figure, note)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
-from mase_hw._kinds import Record
+from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import quantize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
-from mase_hw.experiments._figures import label, new_figure
+from mase_hw.experiments._figures import draw_accuracies, label, new_figure
 from mase_hw.experiments._subject import Subject, steps
-from mase_hw.training import Trainer, evaluate, standard_error
+from mase_hw.training import standard_error
 
 MODEL = "bert-tiny"
-QUICK_WIDTHS, WIDTHS = (4, 6, 8, 16, 32), tuple(range(4, 33, 2))
-QUICK_TEST_SAMPLES, QUICK_TRAINING_SAMPLES = 500, 512
-TRAINER = Trainer(epochs=1, learning_rate=1e-4)
 
 
 class PtqQat(Experiment):
@@ -23,53 +20,56 @@ class PtqQat(Experiment):
 
     name = "ptq-qat"
     title = "fixed width 4..32 against accuracy: quantized, and trained quantized"
+    settings: ClassVar[Table] = {
+        "widths": list(range(4, 33, 2)),
+        "train": 2048,
+        "test": 2000,
+        "epochs": 1,
+    }
+    quick: ClassVar[Table] = {"train": 256, "test": 500}
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
-        subject = Subject.load(
-            MODEL, train=QUICK_TRAINING_SAMPLES if quick else None, seed=self.seed
-        )
-        count = QUICK_TEST_SAMPLES if quick else len(subject.split.test_labels)
-        inputs, labels = subject.split.test_inputs[:count], subject.split.test_labels[:count]
-        widths = QUICK_WIDTHS if quick else WIDTHS
-        advance = steps(progress, 2 * len(widths) + 1)
-        exact = evaluate(subject.mg, inputs, labels)
-        advance()
-        rows, quantized, trained = [], [], []
-        for width in widths:
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
+        subject = Subject.load(MODEL, train=size["train"], test=size["test"], seed=self.seed)
+        advance = steps(progress, 2 * len(size["widths"]))
+        exact = subject.accuracy(subject.mg)
+        curves: dict[str, list[float]] = {"PTQ": [], "QAT": []}
+        for width in size["widths"]:
             mg = quantize(subject.mg, linear_layers(width), data=[subject.split.train_inputs[:256]])
-            quantized.append(evaluate(mg, inputs, labels))
+            curves["PTQ"].append(subject.accuracy(mg))
             advance()
-            replace(TRAINER, seed=self.seed).fit(
-                mg, subject.split.train_inputs, subject.split.train_labels
-            )
-            trained.append(evaluate(mg, inputs, labels))
+            subject.fit(mg, epochs=size["epochs"], learning_rate=1e-4)
+            curves["QAT"].append(subject.accuracy(mg))
             advance()
-            rows.append((width, 100 * quantized[-1], 100 * trained[-1]))
-        error = standard_error(exact, count)
+        error = standard_error(exact, size["test"])
+        knees = {
+            name: knee(size["widths"], values, max(*values, exact) - error)
+            for name, values in curves.items()
+        }
         figure, (axes,) = new_figure()
-        # Beside each other, so that both error bars show.
-        for curve, name, marker, shift in (
-            (quantized, "PTQ", "o", -0.15),
-            (trained, "QAT", "s", 0.15),
-        ):
-            axes.errorbar(
-                [width + shift for width in widths],
-                [100 * value for value in curve],
-                [100 * standard_error(value, count) for value in curve],
-                marker=marker,
-                label=name,
-                capsize=3,
-            )
+        draw_accuracies(axes, size["widths"], curves, size["test"])
+        for index, (name, width) in enumerate(knees.items()):
+            axes.axvline(width, color=f"C{index}", linestyle=":", label=f"knee of {name}")
         axes.axhline(100 * exact, color="gray", linestyle="--", label="float32")
-        axes.set_xticks(widths)
-        axes.legend()
-        label(axes, f"{MODEL}, {count} test samples", "width, bits", "accuracy, %")
+        axes.set_xticks(size["widths"])
+        axes.legend(ncols=2)
+        label(axes, f"{MODEL}, {size['test']} test samples", "width, bits", "accuracy, %")
         note = (
-            f"{MODEL} on snippets: float32 {100 * exact:.1f} %, {count} test samples, standard "
-            f"error {100 * error:.1f} points; QAT is {TRAINER.epochs} epoch of "
-            f"{len(subject.split.train_labels):,} samples"
+            f"{MODEL} on snippets: float32 {100 * exact:.1f} %, standard error {100 * error:.1f} "
+            f"points; knee, the least width within one of the best: PTQ {knees['PTQ']}, QAT "
+            f"{knees['QAT']} bits"
         )
+        rows = [
+            (width, *(100 * value for value in pair))
+            for width, *pair in zip(size["widths"], *curves.values(), strict=True)
+        ]
         return Outcome(("width", "PTQ, %", "QAT, %"), rows, figure, note)
+
+
+def knee(widths: list[int], values: list[float], least: float) -> int:
+    """Return the least width from which on every wider one reaches an accuracy, or the best."""
+    reached = [width for width, value in zip(widths, values, strict=True) if value < least]
+    wider = [width for width in widths if width > max(reached, default=0)]
+    return min(wider, default=widths[values.index(max(values))])
 
 
 def linear_layers(width: int) -> Record:

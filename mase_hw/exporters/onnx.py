@@ -189,7 +189,7 @@ class _Writer:
             return self._tensor(number.decode(codes).float().numpy(), name)
         scales = [2.0**-number.frac_width] if isinstance(number, Fixed) else None
         points = [0]
-        if isinstance(number, ScaledInteger):
+        if isinstance(number, ScaledInteger) and number.group_size is None:
             scales, points = list(number.scales), list(number.zero_points)
         if scales is None:
             raise UnsupportedError(
