@@ -140,7 +140,7 @@ def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[st
 
     A newer patch of the newest minor version counts as tested.
     """
-    found = []
+    untested = []
     for line in TESTED.read_text().splitlines():
         if line.startswith("#"):
             continue
@@ -151,8 +151,8 @@ def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[st
             continue
         here = _numbers(version)
         if here < _numbers(oldest) or here[:2] > _numbers(newest)[:2]:
-            found.append(f"{name} {version} (tested: {oldest} to {newest})")
-    return found
+            untested.append(f"{name} {version} (tested: {oldest} to {newest})")
+    return untested
 
 
 def table(checks: Sequence[Check]) -> Table:
@@ -190,8 +190,8 @@ def run(console: Console) -> int:
 
 
 def _python() -> Check:
-    found = sys.version_info[:2] >= MINIMUM_PYTHON
-    return Check("python", "everything", True, found, platform.python_version(), sys.executable)
+    suffices = sys.version_info[:2] >= MINIMUM_PYTHON
+    return Check("python", "everything", True, suffices, platform.python_version(), sys.executable)
 
 
 def _routers() -> list[_Package]:
@@ -219,14 +219,14 @@ def _package(package: _Package) -> Check:
         version = metadata.version(package.distribution)
     except metadata.PackageNotFoundError:
         version = ""
-    found = bool(spec and version and _numbers(version) >= _numbers(minimum))
-    if spec and version and not found:
+    suffices = bool(spec and version and _numbers(version) >= _numbers(minimum))
+    if spec and version and not suffices:
         version = f"{version}, older than {minimum}"
     return Check(
         package.distribution,
         package.purpose,
         package.required,
-        found,
+        suffices,
         version,
         location,
         pip=requirement,
@@ -249,11 +249,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 def _executable(tool: _Executable) -> Check:
     """Find a program on the PATH and ask it for its version."""
     location = shutil.which(tool.tool)
-    version, found = "", False
+    version, works = "", False
     if location:
-        version, found = _ask([location, *tool.arguments])
+        version, works = _ask([location, *tool.arguments])
     return Check(
-        tool.tool, tool.purpose, tool.required, found, version, location or "", apt=tool.apt
+        tool.tool, tool.purpose, tool.required, works, version, location or "", apt=tool.apt
     )
 
 

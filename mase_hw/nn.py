@@ -133,10 +133,10 @@ class DecoderStep(nn.Module):
                 f"DecoderStep takes a model of transformers, not a {type(model).__name__}; a model "
                 "of your own keeps its keys and values in a KeyValueCache"
             )
-        known = getattr(config, "max_position_embeddings", None) or tokens
-        if not 2 <= tokens <= known:
+        most = getattr(config, "max_position_embeddings", None) or tokens
+        if not 2 <= tokens <= most:
             raise ConfigError(
-                f"DecoderStep of {tokens} tokens; allowed for {type(model).__name__}: 2 to {known}"
+                f"DecoderStep of {tokens} tokens; allowed for {type(model).__name__}: 2 to {most}"
             )
         cache: Any = StaticCache(config=config, max_cache_len=tokens)
         other = [type(layer).__name__ for layer in cache.layers if not _is_plain(layer)]
@@ -239,17 +239,17 @@ class QuantizedLayer(nn.Module):
         self.refit()
 
     def _fields(self, operand: str) -> tuple[type[Format], Record]:
-        given = {
+        fields = {
             key.removeprefix(f"{operand}_"): value
             for key, value in self.config.items()
             if key.startswith(f"{operand}_")
         }
-        cls = format_class(str(given.pop("name", self.family)))
+        cls = format_class(str(fields.pop("name", self.family)))
         if "axis" in cls.field_names() and isinstance(self, nn.Conv1d | nn.Conv2d):
-            given.setdefault("axis", 0 if operand == "bias" else 1)
+            fields.setdefault("axis", 0 if operand == "bias" else 1)
         if cls.scale_follows_data:
-            given.setdefault("scale", None)
-        return cls, given
+            fields.setdefault("scale", None)
+        return cls, fields
 
     def _check_keys(self) -> None:
         legal = {
@@ -267,7 +267,7 @@ class QuantizedLayer(nn.Module):
         """Forget the range of the inputs: the next batch is the first one again."""
         self._seen: tuple[float, float] | None = None
         cls, fields = self._fields("data_in")
-        narrow, wide = (cls.fit(*given, **fields) for given in _RANGES)
+        narrow, wide = (cls.fit(*bounds, **fields) for bounds in _RANGES)
         self._follows_range = narrow != wide
         self.data_in_format = None if self._follows_range else narrow
 
@@ -337,22 +337,22 @@ class QuantizedLayer(nn.Module):
 
     def get_extra_state(self) -> Tensor:
         """Return formats and range as the bytes of JSON, which any file of tensors holds."""
-        found = {"config": self.config, "seen": self._seen}
+        fields = {"config": self.config, "seen": self._seen}
         for operand in OPERANDS:
             number_format: Format | None = getattr(self, f"{operand}_format")
-            found[operand] = None if number_format is None else encode_format(number_format)
-        return torch.tensor(list(json.dumps(found).encode()), dtype=torch.uint8)
+            fields[operand] = None if number_format is None else encode_format(number_format)
+        return torch.tensor(list(json.dumps(fields).encode()), dtype=torch.uint8)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take formats from the state of a layer that was configured alike."""
-        found = json.loads(bytes(state.tolist()))
-        if found["config"] != json.loads(json.dumps(self.config)):
+        fields = json.loads(bytes(state.tolist()))
+        if fields["config"] != json.loads(json.dumps(self.config)):
             self.refit()
             return
-        self._seen = tuple(found["seen"]) if found["seen"] else None
+        self._seen = tuple(fields["seen"]) if fields["seen"] else None
         for operand in OPERANDS:
-            given = found[operand]
-            setattr(self, f"{operand}_format", None if given is None else decode_format(given))
+            encoded = fields[operand]
+            setattr(self, f"{operand}_format", None if encoded is None else decode_format(encoded))
 
     def _load_from_state_dict(
         self,
@@ -384,8 +384,8 @@ class QuantizedLayer(nn.Module):
             nn.Conv1d: _CONVOLUTION,
             nn.Conv2d: _CONVOLUTION,
         }[base]
-        given = {key: getattr(layer, key) for key in keys}
-        quantized = cls(**given, bias=layer.bias is not None, config=config)
+        arguments = {key: getattr(layer, key) for key in keys}
+        quantized = cls(**arguments, bias=layer.bias is not None, config=config)
         quantized.register_parameter("weight", layer.get_parameter("weight"))
         quantized.register_parameter("bias", layer._parameters["bias"])
         quantized.refit()

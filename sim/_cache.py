@@ -59,33 +59,33 @@ def build_once(kind: str, key: str, make: Callable[[Path], None]) -> Path:
 def _make(folder: Path, make: Callable[[Path], None]) -> None:
     """Fill a folder; what is there and is not all ours gets another name."""
     with scratch_folder(folder.parent) as scratch:
-        made = scratch / folder.name
+        filled = scratch / folder.name
         try:
-            made.mkdir()
-            make(made)
-            files = _contents(made)
+            filled.mkdir()
+            make(filled)
+            files = _contents(filled)
             listed = {"files": files, "digest": content_key(files)}
-            (made / CONTENTS).write_text(json.dumps(listed))
+            (filled / CONTENTS).write_text(json.dumps(listed))
             if _is_ours(folder):
                 folder.rename(scratch / "broken")
             elif os.path.lexists(folder):
                 folder.rename(f"{folder}-{secrets.token_hex(4)}")
-            made.rename(folder)
+            filled.rename(folder)
         except OSError as error:
             raise unusable(folder.parent, error) from error
 
 
 def _contents(folder: Path) -> dict[str, list[int]]:
     """Return size and check sum of every file of a folder; nothing, of a folder in it."""
-    found = dict[str, list[int]]()
+    sizes = dict[str, list[int]]()
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_symlink() or not path.is_file():
-            found[name] = []
+            sizes[name] = []
         elif name != CONTENTS:
             data = path.read_bytes()
-            found[name] = [len(data), zlib.crc32(data)]
-    return found
+            sizes[name] = [len(data), zlib.crc32(data)]
+    return sizes
 
 
 def _listed(folder: Path) -> dict[str, list[int]] | None:

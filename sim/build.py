@@ -242,8 +242,8 @@ def _listed(path: Path) -> Mapping[str, Sequence[str]]:
     Verilator writes bytes beyond ASCII as in C, which JSON does not know.
     """
     text = re.sub(r"\\(\\|[0-7]{3})", "?", path.read_text())
-    found: Mapping[str, Sequence[str]] = json.loads(text)["sources"]
-    return found
+    sources: Mapping[str, Sequence[str]] = json.loads(text)["sources"]
+    return sources
 
 
 def _sources(project: Path) -> list[str]:
@@ -265,9 +265,13 @@ def _check_memories(project: Path, summary: DesignSummary) -> None:
     """Refuse a memory image that is cut off, or not there: its words would be unknown."""
     for name, words in summary.memories.items():
         path = project / name
-        found = len(path.read_bytes().split()) if path.is_file() else None
-        if found != words:
-            what = "is no file" if found is None else f"has {found} words in place of {words}"
+        words_read = len(path.read_bytes().split()) if path.is_file() else None
+        if words_read != words:
+            what = (
+                "is no file"
+                if words_read is None
+                else f"has {words_read} words in place of {words}"
+            )
             raise SimulationError(f"{path} {what}; emit the project again")
 
 

@@ -36,8 +36,8 @@ _MODULE = re.compile(r"^\s*module\s+(\w+)", re.MULTILINE)
 
 def said_of(line: str) -> tuple[str, str] | None:
     """Place and text of a failed check in a line of a simulator; None for others."""
-    found = _failed(line)
-    return found and found[:2]
+    breach = _failed(line)
+    return breach and breach[:2]
 
 
 def _failed(line: str) -> tuple[str, str, str, int] | None:
@@ -101,12 +101,12 @@ def _binds(module: str, names: Mapping[str, frozenset[str]]) -> Iterator[str]:
             payload[owner].append(name)
     offers = ", ".join(sorted(f"{item}_valid" for item in _streams(names, "input", "output")))
     # A source begins by itself.
-    given = f"|{{{offers}}}" if offers else "1'b1"
+    is_offered = f"|{{{offers}}}" if offers else "1'b1"
     for stream, signals in payload.items():
         data = f"{{{', '.join(signals)}}}" if signals else "1'b0"
         yield (
             f"bind {module} {CHECK} #(.WIDTH($bits({data})), .STREAMS($bits({stream}_valid)))\n"
-            f"    {INSTANCE}{stream} (.clk, .rst, .given({given}), .data({data}),\n"
+            f"    {INSTANCE}{stream} (.clk, .rst, .given({is_offered}), .data({data}),\n"
             f"        .valid({stream}_valid), .ready({stream}_ready));\n"
         )
 
@@ -120,7 +120,7 @@ def _streams(names: Mapping[str, frozenset[str]], forth: str, back: str) -> list
 def broken_rules(lines: Sequence[str], summary: DesignSummary) -> tuple[Violation, ...]:
     """Failed checks in the lines of a simulator, the first one first."""
     order = {instance: place for place, instance in enumerate(summary.owners)}
-    found: dict[tuple[str, str], tuple[int, int, Violation]] = {}
+    first_breach: dict[tuple[str, str], tuple[int, int, Violation]] = {}
     for line in lines:
         if (failed := _failed(line)) is None:
             continue
@@ -128,5 +128,7 @@ def broken_rules(lines: Sequence[str], summary: DesignSummary) -> tuple[Violatio
         top = path.partition(".")[0]
         node = summary.owners.get(top)
         breach = Violation(f"{where}, node {node}" if node else where, what, cycle)
-        found.setdefault((where, what), (cycle, order.get(top, 0), breach))
-    return tuple(breach for _, _, breach in sorted(found.values(), key=lambda item: item[:2]))
+        first_breach.setdefault((where, what), (cycle, order.get(top, 0), breach))
+    return tuple(
+        breach for _, _, breach in sorted(first_breach.values(), key=lambda item: item[:2])
+    )

@@ -128,9 +128,9 @@ def count_energy(
     codes = encode_values(summary.inputs, values)
     expected = reference_codes(IntegerReference(mg), codes, summary.outputs)
     request = make_request(project, summary, codes, expected, seed)
-    given = dict(zip([item.name for item in summary.inputs], request.inputs, strict=True))
+    inputs = dict(zip([item.name for item in summary.inputs], request.inputs, strict=True))
     circuit = _Circuit(gates.netlist, gates.library)
-    cycles, toggles = circuit.run(summary, {**given, **request.expected}, len(codes[0]), seed)
+    cycles, toggles = circuit.run(summary, {**inputs, **request.expected}, len(codes[0]), seed)
     clock = gates.netlist.ports["clk"][0]
     counted = int(toggles.sum())
     toggles[clock] = 2 * cycles
@@ -159,9 +159,9 @@ def _energies(
             loads[gate.nets[name]] += library.cells[gate.cell].pins[name].capacitance
     unit = library.capacitance_unit / inferences
     charge, inside = 0.5 * unit * library.voltage**2, unit * library.voltage_unit**2
-    found = dict.fromkeys(gates.nodes, (0.0, 0.0))
+    power_of = dict.fromkeys(gates.nodes, (0.0, 0.0))
     for gate in netlist.gates:
-        both, of_clock = found[gate.node]
+        both, of_clock = power_of[gate.node]
         for name, pin in library.cells[gate.cell].pins.items():
             net = gate.nets.get(name)
             if net is None or not toggles[net]:
@@ -171,8 +171,8 @@ def _energies(
             )
             both += (taken := energy * int(toggles[net]))
             of_clock += taken if net == clock else 0.0
-        found[gate.node] = both, of_clock
-    return found
+        power_of[gate.node] = both, of_clock
+    return power_of
 
 
 class _Circuit:
@@ -180,7 +180,7 @@ class _Circuit:
 
     def __init__(self, netlist: GateNetlist, library: Library) -> None:
         self._netlist, self._nets = netlist, netlist.nets
-        found, registers = [], []
+        gates, registers = [], []
         clock = netlist.ports["clk"][0]
         for gate in netlist.gates:
             cell = library.cells[gate.cell]
@@ -191,17 +191,17 @@ class _Circuit:
                 inverse = self._new()
                 state = tuple(zip(cell.state, (place, inverse), strict=False))
                 pins = [(name, gate.nets[name]) for name in cell.inputs if name != cell.clock]
-                found.append(self._gate(cell.next_state, [*pins, state[0]], following))
-                found.append(self._gate(f"!{cell.state[0]}", [state[0]], inverse))
+                gates.append(self._gate(cell.next_state, [*pins, state[0]], following))
+                gates.append(self._gate(f"!{cell.state[0]}", [state[0]], inverse))
                 registers.append((following, place))
             else:
                 pins = [(name, gate.nets[name]) for name in cell.inputs]
             for name in cell.outputs:
                 if name in gate.nets:
                     of = list(state) if cell.state else pins
-                    found.append(self._gate(cell.pins[name].function, of, gate.nets[name]))
+                    gates.append(self._gate(cell.pins[name].function, of, gate.nets[name]))
         self._registers = np.array(registers, REGISTER)
-        self._gates = np.array(_sorted(found, {place for _, place in registers}), GATE)
+        self._gates = np.array(_sorted(gates, {place for _, place in registers}), GATE)
 
     def _new(self) -> int:
         self._nets += 1

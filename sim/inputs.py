@@ -109,9 +109,9 @@ def _by_stream(streams: Sequence[Stream], inputs: object) -> dict[str, object]:
         named = {aliases[key]: value for key, value in inputs.items() if key in aliases}
         missing = [name for name in names if name not in named]
         if unknown or missing:
-            given = ", ".join(map(str, inputs)) or "nothing"
+            listed = ", ".join(map(str, inputs)) or "nothing"
             raise SimulationError(
-                f"the inputs hold {given}; the design takes: "
+                f"the inputs hold {listed}; the design takes: "
                 + ", ".join(f"{stream.name} ({stream.node})" for stream in streams)
             )
         return named
@@ -133,13 +133,13 @@ def _with_values(
     Raises:
         SimulationError: for numbers that are no codes of the stream's format.
     """
-    found = {}
+    tensors = {}
     for key, value in inputs.items():
         name = str(key).removesuffix(CODES)
         named = (item for item in streams if name in (item.name, item.node))
         stream = next(named, streams[0] if len(streams) == len(inputs) == 1 else None)
         if name == key or stream is None:
-            found[key] = value
+            tensors[key] = value
             continue
         number, codes = stream.spec.quantized, torch.as_tensor(_native(value))
         if codes.is_floating_point() or not torch.equal(
@@ -147,8 +147,8 @@ def _with_values(
         ):
             raise SimulationError(f"{key} holds what are no codes of {stream.name}, {number}")
         dtype = getattr(torch, stream.spec.dtype.removeprefix("torch."))
-        found[stream.name] = number.decode(codes.long()).to(dtype)
-    return found
+        tensors[stream.name] = number.decode(codes.long()).to(dtype)
+    return tensors
 
 
 def _read(path: Path) -> object:
@@ -164,16 +164,16 @@ def _read(path: Path) -> object:
         ) from error
 
 
-def _native(given: object) -> np.ndarray[Any, Any]:
+def _native(values: object) -> np.ndarray[Any, Any]:
     """Return an array in this machine's order of bytes."""
-    array = np.asarray(given)
+    array = np.asarray(values)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _values(stream: Stream, given: object) -> Tensor:
+def _values(stream: Stream, array: object) -> Tensor:
     spec = stream.spec
     try:
-        values = given.detach() if isinstance(given, Tensor) else torch.from_numpy(_native(given))
+        values = array.detach() if isinstance(array, Tensor) else torch.from_numpy(_native(array))
     except TypeError as error:
         raise SimulationError(
             f"input {stream.name} is no array of numbers; expected {spec.dtype} real values"

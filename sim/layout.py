@@ -82,12 +82,12 @@ class StreamLayout:
     @cached_property
     def fields(self) -> tuple[FieldLayout, ...]:
         """Each field with its offset."""
-        found: list[FieldLayout] = []
+        fields: list[FieldLayout] = []
         for field in self.stream.fields:
-            offset = found[-1].offset + found[-1].bytes if found else 0
+            offset = fields[-1].offset + fields[-1].bytes if fields else 0
             name = self.stream.name + field.suffix
-            found.append(FieldLayout(name, field.suffix, field.lanes, field.width_bits, offset))
-        return tuple(found)
+            fields.append(FieldLayout(name, field.suffix, field.lanes, field.width_bits, offset))
+        return tuple(fields)
 
     @property
     def bytes(self) -> int:

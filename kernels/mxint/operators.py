@@ -66,8 +66,8 @@ def _linear(
 ) -> Tensor:
     operation = "linear_both" if quantize_values else "linear"
     function = selected(operation, values.device).function(operation)
-    known = None if bias is None else _known(bias)
-    result: Tensor = function(_known(values), codes, exponents, known, block)
+    scaled_bias = None if bias is None else _known(bias)
+    result: Tensor = function(_known(values), codes, exponents, scaled_bias, block)
     return result.to(values.dtype).contiguous()
 
 

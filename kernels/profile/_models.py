@@ -70,8 +70,8 @@ def load_subject(model: str, device: torch.device, length: int = 64) -> Subject:
     pretrained = load_pretrained(model)
 
     def inputs(batch: int, tokens: int) -> dict[str, Tensor]:
-        made = pretrained.inputs(batch, tokens)
-        return {name: tensor.to(device) for name, tensor in made.items()}
+        inputs = pretrained.inputs(batch, tokens)
+        return {name: tensor.to(device) for name, tensor in inputs.items()}
 
     return Subject(model, pretrained.module.to(device), inputs, length)
 
@@ -85,19 +85,19 @@ def first_tensor(result: Any) -> Tensor:
 
 
 def _from_factory(model: str, device: torch.device) -> Subject:
-    made = load_factory(model)()
-    if not isinstance(made, tuple) or len(made) != 2 or not isinstance(made[0], nn.Module):
+    pair = load_factory(model)()
+    if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], nn.Module):
         raise ConfigError(f"{model} must return (module, example_inputs)")
-    return _of_examples(model, *made, device)
+    return _of_examples(model, *pair, device)
 
 
 def _of_examples(model: str, module: nn.Module, examples: object, device: torch.device) -> Subject:
-    given = examples if isinstance(examples, Mapping) else tuple(tree_leaves(examples))
-    rows = next((len(item) for item in tensors(given) if item.dim()), 1)
+    tree = examples if isinstance(examples, Mapping) else tuple(tree_leaves(examples))
+    rows = next((len(item) for item in tensors(tree) if item.dim()), 1)
 
     def inputs(batch: int, tokens: int) -> Mapping[str, Tensor] | tuple[Tensor, ...]:
-        made = each(given, lambda item: _with_batch(item, rows, batch).to(device))
-        return made if isinstance(made, Mapping | tuple) else (made,)
+        batched = each(tree, lambda item: _with_batch(item, rows, batch).to(device))
+        return batched if isinstance(batched, Mapping | tuple) else (batched,)
 
     return Subject(model, module.eval().to(device), inputs, 0)
 

@@ -59,7 +59,7 @@ class Table:
     def write_csv(self, folder: Path) -> Path:
         """Write `<name>.csv` with full precision."""
         path = folder / f"{self.name}.csv"
-        with result_file(path) as made, made.open("w", newline="") as handle:
+        with result_file(path) as whole, whole.open("w", newline="") as handle:
             writer = csv.writer(handle)
             writer.writerow(self.columns)
             writer.writerows(self.rows)
@@ -95,12 +95,12 @@ class Report:
         if self.draw is not None:
             figure = self.draw()
             paths.append(folder / f"{self.name}.png")
-            with result_file(paths[-1]) as made:
-                figure.savefig(made, dpi=130)
+            with result_file(paths[-1]) as whole:
+                figure.savefig(whole, dpi=130)
         setting = folder / f"{self.name}.txt"
         lines = [f"{key}: {value}" for key, value in self.setting.items()]
-        with result_file(setting) as made:
-            made.write_text("\n".join([*lines, "", *self.notes]) + "\n")
+        with result_file(setting) as whole:
+            whole.write_text("\n".join([*lines, "", *self.notes]) + "\n")
         return [*paths, setting]
 
 

@@ -51,8 +51,8 @@ def profile_kernels(*, quick: bool = False) -> Report:
         quick: fewer elements and rounds, and no converted models.
     """
     columns = ("what", "measured", "bar", "met")
-    found = [(row.what, row.measured, row.bar, row.verdict) for row in rows(quick=quick)]
-    table = Table("kernels", "MXINT8 kernels: ratios of medians, taken in turn", columns, found)
+    cells = [(row.what, row.measured, row.bar, row.verdict) for row in rows(quick=quick)]
+    table = Table("kernels", "MXINT8 kernels: ratios of medians, taken in turn", columns, cells)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     command = "mase-hw profile kernels" + " --quick" * quick
     return Report("kernels", (table,), (), setting=setting(command, device))
@@ -128,8 +128,8 @@ def _cpu_linear(rounds: int) -> Iterator[Row]:
             for dtype, error in ((torch.float32, 1e-4), (torch.bfloat16, 1e-2)):
                 typed = values.to(dtype)
                 calls[str(dtype)] = _bind(cpu.linear, typed, codes, exponents, None, DEFAULT_BLOCK)
-                found, expected = calls[str(dtype)]().double(), values.double() @ exact.T
-                torch.testing.assert_close(found, expected, rtol=error, atol=10 * error)
+                result, expected = calls[str(dtype)]().double(), values.double() @ exact.T
+                torch.testing.assert_close(result, expected, rtol=error, atol=10 * error)
             times = interleaved(calls, rounds)
             for name in (item for item in calls if item != "torch"):
                 what = f"CPU linear, {batch} x {CPU_LAYER[1]} x {CPU_LAYER[0]}, {name}, 1 thread"
@@ -207,8 +207,8 @@ def _gpu_linear(
     values = torch.randn(batch, inputs, device=device, dtype=torch.bfloat16)
     dense = vectorized.dequantize(codes, exponents, DEFAULT_BLOCK, torch.bfloat16)
     exact = values.double() @ dense.double().T
-    found = module.linear(values, codes, exponents, None, DEFAULT_BLOCK)
-    error = float((found.double() - exact).norm() / exact.norm())
+    result = module.linear(values, codes, exponents, None, DEFAULT_BLOCK)
+    error = float((result.double() - exact).norm() / exact.norm())
     if not error < 1e-2:
         raise ArithmeticError(f"{what}: relative error {error}")
     # A model's layers take turns: no weight is in the cache from the call before.

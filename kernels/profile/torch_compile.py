@@ -131,8 +131,8 @@ def _graphs(subject: Subject, batch_sizes: Sequence[int]) -> tuple[str, ...]:
     inputs: Any = subject.inputs(batch_sizes[0], subject.length)
     explain = torch._dynamo.explain(subject.module)
     with torch.no_grad():
-        found = explain(**inputs) if isinstance(inputs, dict) else explain(*inputs)
-    reasons = sorted({str(each.reason).splitlines()[0] for each in found.break_reasons})
+        explanation = explain(**inputs) if isinstance(inputs, dict) else explain(*inputs)
+    reasons = sorted({str(each.reason).splitlines()[0] for each in explanation.break_reasons})
     torch._dynamo.reset()
     graphs = _CountGraphs()
     counting = torch.compile(subject.module, backend=graphs)
@@ -145,7 +145,7 @@ def _graphs(subject: Subject, batch_sizes: Sequence[int]) -> tuple[str, ...]:
     torch._dynamo.reset()
     sizes = ", ".join(recompiled) or "none"
     return (
-        f"graphs: {found.graph_count}, graph breaks: {found.graph_break_count}"
+        f"graphs: {explanation.graph_count}, graph breaks: {explanation.graph_break_count}"
         + "".join(f"; break: {reason}" for reason in reasons),
         f"recompilations of one compiled function over batch {list(batch_sizes)}: "
         f"{len(recompiled)} (at batch {sizes})",

@@ -200,11 +200,11 @@ class Precise(RealMath):
 
     def power(self, base: float, x: Real) -> Real:
         bound = _POWER_BITS / max(abs(math.log2(base)), 2.0**-_POWER_BITS)
-        found = self.context.mpf(base) ** self.clip(x, -bound, bound)
-        mantissa, exponent = self.context.frexp(found)
+        power = self.context.mpf(base) ** self.clip(x, -bound, bound)
+        mantissa, exponent = self.context.frexp(power)
         short = self.context.ldexp(self.context.nint(mantissa * 2**_SHORT_BITS), -_SHORT_BITS)
         is_short = abs(short - mantissa) < self.context.ldexp(1, -self.context.prec + _SHORT_BITS)
-        return self.context.ldexp(short, exponent) if is_short else found
+        return self.context.ldexp(short, exponent) if is_short else power
 
     def expm1(self, x: Real) -> Real:
         return self.exp(x) - 1
@@ -217,9 +217,9 @@ class Precise(RealMath):
         return self.context.log(2 * mantissa) / self.context.log(2) + (exponent - 1)
 
     def log10(self, x: Real) -> Real:
-        found = self.context.log(x) / self.context.log(10)
-        whole = self.context.nint(found)
-        return whole if self.context.mpf(10) ** whole == x else found
+        logarithm = self.context.log(x) / self.context.log(10)
+        whole = self.context.nint(logarithm)
+        return whole if self.context.mpf(10) ** whole == x else logarithm
 
     def log1p(self, x: Real) -> Real:
         return self.context.log(1 + x)

@@ -47,8 +47,8 @@ class BlockTable:
 
     def evaluate(self, codes: Tensor) -> Tensor:
         """Return the result codes of operand codes."""
-        found = self.table.evaluate(decode(self.operand, codes))
-        return self.result.from_scaled(found.integers, found.exponents)
+        scaled = self.table.evaluate(decode(self.operand, codes))
+        return self.result.from_scaled(scaled.integers, scaled.exponents)
 
     @cached_property
     def exponent_bits(self) -> int:

@@ -53,16 +53,16 @@ def function_error(
         result: format of the results.
     """
     codes = sample_codes(operand)
-    found = evaluate(codes)
-    steps = (found - correctly_rounded(function, codes, operand, result)).abs()
+    approximate = evaluate(codes)
+    steps = (approximate - correctly_rounded(function, codes, operand, result)).abs()
     real = function(operand.decode(codes), FAST) * 2.0**result.frac_width
     if result.overflow == "wrap":
         # Where the real function leaves the range, only the codes can be compared.
         steps = torch.minimum(steps, (1 << result.width) - steps)
         inside = (real >= result.minimum_code) & (real <= result.maximum_code)
-        distance = torch.where(inside, (found - real).abs(), steps.double())
+        distance = torch.where(inside, (approximate - real).abs(), steps.double())
     else:
-        distance = (found - real.clamp(result.minimum_code, result.maximum_code)).abs()
+        distance = (approximate - real.clamp(result.minimum_code, result.maximum_code)).abs()
     return FunctionError(
         function.name,
         operand,

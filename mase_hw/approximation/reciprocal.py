@@ -76,10 +76,10 @@ class Reciprocal:
         top = self.point + self.growth
         scaled = numbers << (self.growth - places)
         index = (scaled >> (top - self.index_bits)) & ((1 << self.index_bits) - 1)
-        found = torch.tensor(self.words)[index]
+        word_read = torch.tensor(self.words)[index]
         if not self.has_step:
-            return found >> places
+            return word_read >> places
         word, mantissa = self.word_fraction, self.fraction + 1
         leading = (scaled >> (top - mantissa)) | (1 << mantissa)
-        rest = ((2 << (mantissa + word)) - leading * found) >> word
-        return (found * rest) >> (word + 1 + places)
+        rest = ((2 << (mantissa + word)) - leading * word_read) >> word
+        return (word_read * rest) >> (word + 1 + places)

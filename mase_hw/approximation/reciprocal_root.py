@@ -81,12 +81,12 @@ class ReciprocalRoot:
         odd = places & 1
         below = bits - (1 << mantissa)
         index = (odd << index_bits) + (below >> (mantissa - index_bits))
-        found = torch.tensor(self.words)[index]
+        estimate = torch.tensor(self.words)[index]
         if self.has_step:
-            square = (found * found * (bits << odd)) >> (2 * self.word_fraction)
+            square = (estimate * estimate * (bits << odd)) >> (2 * self.word_fraction)
             rest = (3 << mantissa) - square
-            found = (found * rest) >> (self.word_fraction + mantissa + 1 - self.fraction)
-        return found, places >> 1
+            estimate = (estimate * rest) >> (self.word_fraction + mantissa + 1 - self.fraction)
+        return estimate, places >> 1
 
 
 def _leading(numbers: Tensor) -> Tensor:

@@ -53,8 +53,8 @@ def rounded_to_odd(function: RealFunction, x: Tensor, bits: int) -> tuple[Scaled
 
 def _decided(values: Tensor, x: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return integers and exponents, and where an error of `FAST_ERROR` cannot change them."""
-    known = values.nan_to_num(0.0, posinf=0.0, neginf=0.0)
-    mantissa, top = torch.frexp(known.abs())
+    finite = values.nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    mantissa, top = torch.frexp(finite.abs())
     steps = mantissa * 2.0**bits
     margin = FAST_ERROR * (x.abs() + values.abs() + 1.0) * torch.pow(2.0, (bits - top).double())
     below, above = torch.floor(steps - margin), torch.floor(steps + margin)

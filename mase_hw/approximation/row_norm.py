@@ -185,8 +185,8 @@ class RowNorm:
         if self.centred:
             totals = codes.sum(-1, keepdim=True)
             differences, squares = differences - totals, squares - totals * totals
-        found, places = self.root.evaluate((squares << self.below_bits) + self.constant)
-        terms = ((differences * found) << self.lift) >> (places + self.drop)
+        roots, places = self.root.evaluate((squares << self.below_bits) + self.constant)
+        terms = ((differences * roots) << self.lift) >> (places + self.drop)
         if weight is not None:
             terms = terms * weight
         if bias is not None:

@@ -59,22 +59,22 @@ class Softmax:
     @property
     def problems(self) -> list[str]:
         """What stands between the formats and hardware."""
-        found = []
+        problems = []
         if not 0 < self.scale < float("inf"):
-            found.append(f"its scale is {self.scale}; it must be more than zero")
+            problems.append(f"its scale is {self.scale}; it must be more than zero")
         if self.operand.width > MAX_OPERAND_BITS:
-            found.append(
+            problems.append(
                 f"the operand has {self.operand.width} bits, at most {MAX_OPERAND_BITS} are "
                 "supported: use a narrower one"
             )
         most = MAX_WIDTH_BITS - 2
         if self.exponential_fraction > most:
             allowed = self._fraction + most - self.exponential_fraction
-            found.append(
+            problems.append(
                 f"the result has {self.result.frac_width} fraction bits; rows of {self.size} "
                 f"allow at most {allowed}: set data_out_frac_width"
             )
-        return found
+        return problems
 
     @property
     def _fraction(self) -> int:

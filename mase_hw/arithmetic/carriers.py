@@ -32,7 +32,7 @@ def exact_float(number: Format) -> FloatFormat | None:
     lowest, highest = lowest - scale.bias, highest + scale.codes - 1 - scale.bias
     exponent_width = (highest - lowest + 1).bit_length()
     try:
-        found = make_format(
+        carrier = make_format(
             {
                 "name": "minifloat_denorm",
                 "width": 1 + exponent_width + mantissa,
@@ -42,8 +42,8 @@ def exact_float(number: Format) -> FloatFormat | None:
         )
     except FormatError:
         return None
-    assert isinstance(found, FloatFormat)
-    return found
+    assert isinstance(carrier, FloatFormat)
+    return carrier
 
 
 def exact_bits(number: Format) -> tuple[int, int] | None:
@@ -82,10 +82,10 @@ def exact_fixed(number: Format) -> Fixed | None:
     """Return fixed point that holds every value of a format; None where it takes too many bits."""
     if isinstance(number, Fixed):
         return number
-    found = exact_bits(number)
-    if found is None:
+    needed = exact_bits(number)
+    if needed is None:
         return None
-    width, fraction = max(MIN_WIDTH_BITS, found[0]), found[1]
+    width, fraction = max(MIN_WIDTH_BITS, needed[0]), needed[1]
     return fixed_of(width, fraction)
 
 

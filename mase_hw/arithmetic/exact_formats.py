@@ -124,17 +124,17 @@ def common_grid(numbers: Sequence[Format]) -> Format | None:
     return multiples(unit, reach.bit_length() + 1, binary=binary)
 
 
-def exact_constant(values: Tensor, given: Iterable[Format]) -> Format | None:
+def exact_constant(values: Tensor, formats: Iterable[Format]) -> Format | None:
     """Return the narrowest format that holds real constants exactly; None for too many bits.
 
     Args:
         values: the constants.
-        given: formats of the streams beside them.
+        formats: those of the streams beside them.
     """
     work = values.detach().float().double().reshape(-1)
     if not work.numel() or not bool(work.isfinite().all()):
         return None
-    fixed_point = all(isinstance(item, Fixed) for item in given)
+    fixed_point = all(isinstance(item, Fixed) for item in formats)
     sizes = sorted({abs(item) for item in work.tolist() if item})
     if not fixed_point and len(sizes) == 1:
         return ScaledInteger(2, sizes[0])

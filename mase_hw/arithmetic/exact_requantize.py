@@ -92,17 +92,17 @@ class Steps:
         """
         farthest = int(max(abs(int(self.places[0])), abs(int(self.places[-1])), 1) * factor)
         if farthest + abs(offset) > FARTHEST_DOUBLE:
-            found, doubtful = np.zeros(len(self.places), np.int64), range(len(self.places))
+            last_steps, doubtful = np.zeros(len(self.places), np.int64), range(len(self.places))
         else:
             near = self.places * float(factor) - float(offset)
-            found = np.floor(near).astype(np.int64)
+            last_steps = np.floor(near).astype(np.int64)
             doubtful = np.flatnonzero(np.abs(near - np.rint(near)) < DOUBTFUL)  # type: ignore[assignment]
         for index in doubtful:
             exact = int(self.places[index]) * factor - offset
             last = exact.numerator // exact.denominator
             last -= exact.denominator == 1 and not self.inside[index]
-            found[index] = min(max(last, -FARTHEST), FARTHEST)
-        return found
+            last_steps[index] = min(max(last, -FARTHEST), FARTHEST)
+        return last_steps
 
 
 def steps_of(result: Format) -> Steps:
@@ -146,9 +146,9 @@ def exact_requantization(
         most = MOST_BITS
         if best is not None:
             most = min(most, best.bits + best.fraction - fraction - 1)
-        found = _with_fraction(sums, steps, lasts, fraction, bits, most)
-        if found is not None:
-            best = found
+        fitted = _with_fraction(sums, steps, lasts, fraction, bits, most)
+        if fitted is not None:
+            best = fitted
     return best
 
 
@@ -164,14 +164,14 @@ def _with_fraction(
     multipliers, biases = [], []
     for item, last in zip(sums, lasts, strict=True):
         for bits in range(largest, most + 1, BITS_AT_A_TIME):
-            found = _fitting(item, steps, last, fraction, bits)
-            if found is not None:
+            fitted = _fitting(item, steps, last, fraction, bits)
+            if fitted is not None:
                 break
         else:
             return None
         largest = max(largest, bits)
-        multipliers.append(found[:2])
-        biases.append(found[2])
+        multipliers.append(fitted[:2])
+        biases.append(fitted[2])
     return Requantization(largest, fraction, tuple(multipliers), tuple(biases))
 
 
@@ -285,8 +285,8 @@ def exact_step_bits(
     for bits in range(fewest, most + 1):
         near = [dyadic_near(part.ratio, bits) for part in parts]
         rounded = Part(near[0], first.low, first.high)
-        found = _lasts(rounded, [near[-1] * other for other in others], divisor, steps)
-        if np.array_equal(found, exact):
+        lasts = _lasts(rounded, [near[-1] * other for other in others], divisor, steps)
+        if np.array_equal(lasts, exact):
             return bits
     return None
 
@@ -325,7 +325,7 @@ def _lasts(
     part: Part, offsets: Sequence[Fraction], divisor: int, steps: Steps
 ) -> npt.NDArray[np.int64]:
     """Return the last sum before each step, for each offset, within the reachable ones."""
-    found = [
+    sums = [
         _last_sums(Sums(part.ratio / divisor, offset / divisor, 0, 0), steps) for offset in offsets
     ]
-    return np.clip(np.stack(found), part.low - 1, part.high)
+    return np.clip(np.stack(sums), part.low - 1, part.high)

@@ -78,15 +78,15 @@ def operand_problems(name: str, spec: TensorSpec) -> list[str]:
     return []
 
 
-def cast_multiplier(given: Format, result: Format, bits: int = 0) -> Mapping[str, int]:
+def cast_multiplier(operand: Format, result: Format, bits: int = 0) -> Mapping[str, int]:
     """Return the multiplier of a cast from or to a real scale, as parameters; none for others.
 
     Args:
-        given: format of the operand.
+        operand: its format.
         result: format of the result.
         bits: of the multiplier; as many as a layer's when 0.
     """
-    ratio = given.real_scale / result.real_scale
+    ratio = operand.real_scale / result.real_scale
     if ratio == 1:
         return {}
     bits = bits or multiplier_bits(result)
@@ -106,14 +106,14 @@ def step_quotient(number: Format, scale: float, bits: int = 0) -> tuple[int, int
     return (1, 0) if ratio == 1 else dyadic(ratio, bits or multiplier_bits(number))
 
 
-def cast_reference(given: Format, result: Format, bits: int = 0) -> Callable[[Tensor], Tensor]:
+def cast_reference(operand: Format, result: Format, bits: int = 0) -> Callable[[Tensor], Tensor]:
     """Return codes -> codes of a cast, with the multiplier of a real scale of so many bits."""
-    known = cast_multiplier(given, result, bits)
-    factor, shift = known.get("MULTIPLIER", 1), known.get("MULTIPLIER_SHIFT", 0)
+    parameters = cast_multiplier(operand, result, bits)
+    factor, shift = parameters.get("MULTIPLIER", 1), parameters.get("MULTIPLIER_SHIFT", 0)
     unit = result.unscaled()
 
     def compute(codes: Tensor) -> Tensor:
-        integers, exponents = given.significands(codes)
+        integers, exponents = operand.significands(codes)
         return unit.from_scaled(integers * factor, exponents - shift)
 
     return compute

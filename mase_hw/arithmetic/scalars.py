@@ -33,17 +33,17 @@ def unit_problems(name: str, number: Format) -> list[str]:
     """Return why values have no unit; empty when they have one."""
     if number.integer_fraction is not None:
         return []
-    found = f"{name} is {number}; hardware needs a scale that is a power of two"
+    problem = f"{name} is {number}; hardware needs a scale that is a power of two"
     scale = getattr(number, "scale", None)
     if isinstance(scale, float) and scale > 0:
-        found += f": give {name}_scale = {2.0 ** round(math.log2(scale))}"
-    return [found]
+        problem += f": give {name}_scale = {2.0 ** round(math.log2(scale))}"
+    return [problem]
 
 
 def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
     """Return why hardware cannot handle an operand or a result; empty when it can."""
-    if found := unit_problems(name, number):
-        return found
+    if problems := unit_problems(name, number):
+        return problems
     if not result:
         low, high = number.encoding.limits
         if max(abs(low), high).bit_length() > MAX_BITS:

@@ -312,24 +312,24 @@ class Components:
     @classmethod
     def of(cls, *items: Component | tuple[Component, int] | Components) -> Components:
         """Return the sum of components, of components with a number, and of sums."""
-        found: list[tuple[Component, int]] = []
+        counted: list[tuple[Component, int]] = []
         for item in items:
             if isinstance(item, Components):
-                found += item.items
+                counted += item.items
             elif isinstance(item, tuple):
                 if item[1]:
-                    found.append(item)
+                    counted.append(item)
             else:
-                found.append((item, 1))
-        return cls(tuple(found))
+                counted.append((item, 1))
+        return cls(tuple(counted))
 
     @property
     def counts(self) -> dict[Component, int]:
         """The number of each component."""
-        found: dict[Component, int] = {}
+        numbers: dict[Component, int] = {}
         for component, number in self.items:
-            found[component] = found.get(component, 0) + number
-        return found
+            numbers[component] = numbers.get(component, 0) + number
+        return numbers
 
     def __eq__(self, other: object) -> bool:
         """True if both are made of the same components."""

@@ -34,10 +34,10 @@ def member(package: Path, name: str) -> bytes:
 
 
 def _only(package: Path, name: str, names: list[str]) -> str:
-    found = [item for item in names if item == name or item.endswith(f"/{name}")]
-    if len(found) != 1:
-        raise DataError(f"{package.name} has {len(found)} members called {name}; expected one")
-    return found[0]
+    alike = [item for item in names if item == name or item.endswith(f"/{name}")]
+    if len(alike) != 1:
+        raise DataError(f"{package.name} has {len(alike)} members called {name}; expected one")
+    return alike[0]
 
 
 def _tar_bytes(package: Path) -> bytes:

@@ -39,8 +39,8 @@ class Digits(Dataset):
         except (OSError, SafetensorError, TypeError):
             split = _made()
         tensors = {name: getattr(split, name) for name in PARTS}
-        with whole_file(kept) as made:
-            save_file(tensors, made)
+        with whole_file(kept) as whole:
+            save_file(tensors, whole)
         return split
 
 

@@ -43,9 +43,9 @@ def fetch_package(
     label = f"{registry} package {name} {version}"
     folder = cache_folder("packages") / sha256
     with locked(folder):
-        found = _only_file(folder)
-        if found is not None and file_sha256(found) == sha256:
-            return found
+        kept = _only_file(folder)
+        if kept is not None and file_sha256(kept) == sha256:
+            return kept
         with scratch_folder(folder.parent) as scratch:
             logger.info("fetching %s", label)
             (scratch / "package").mkdir()

@@ -81,8 +81,8 @@ def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "
     model = helper.make_model(graph, opset_imports=opsets, producer_name="mase-hw")
     onnx.checker.check_model(model)
     file = Path(path)
-    with result_file(file) as made:
-        made.write_bytes(model.SerializeToString())
+    with result_file(file) as whole:
+        whole.write_bytes(model.SerializeToString())
     return file
 
 
@@ -112,23 +112,25 @@ class _Writer:
 
     def _node(self, node: Node) -> str:
         call = self.mg.call(node)
-        given = [self.names[producer] for _, producer in stream_operands(node)]
+        operands = [self.names[producer] for _, producer in stream_operands(node)]
         constants = [self._constant(call, name) for name in call.constants]
         kind, attributes = _spelled(node, call)
         if kind == "Identity":
-            return self._round(node, given[0])
+            return self._round(node, operands[0])
         if kind == "Reshape":
             shape = list(call.result.shape)
             shape[0] = -1 if self.mg.batched else shape[0]
             constants = [self._tensor(np.array(shape, np.int64), f"{node.name}_shape")]
-        raw = self._add(kind, [*given, *constants], f"{node.name}_exact", attributes)
+        raw = self._add(kind, [*operands, *constants], f"{node.name}_exact", attributes)
         moves = Numeric.of(call.operator).keeps_format and not call.operator.casts
         return raw if moves else self._round(node, raw)
 
-    def _add(self, kind: str, inputs: Sequence[str], name: str, given: Mapping[str, Any]) -> str:
+    def _add(
+        self, kind: str, inputs: Sequence[str], name: str, attributes: Mapping[str, Any]
+    ) -> str:
         from onnx import helper
 
-        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **given))
+        self.nodes.append(helper.make_node(kind, list(inputs), [name], name=name, **attributes))
         return name
 
     def _tensor(self, array: object, name: str, kind: str | None = None) -> str:
@@ -144,21 +146,21 @@ class _Writer:
             self.tensors.append(tensor)
         return name
 
-    def _round(self, node: Node, given: str) -> str:
+    def _round(self, node: Node, values: str) -> str:
         """Round the result of a node as its format does."""
         number = common(node).results["data_out_0"].format
         if number is None:
-            return given
+            return values
         where = f"{node.name} ({location(node)})"
-        return self._rounded(number, given, node.name, where)
+        return self._rounded(number, values, node.name, where)
 
-    def _rounded(self, number: Format, given: str, name: str, where: str) -> str:
+    def _rounded(self, number: Format, values: str, name: str, where: str) -> str:
         scale, points, bits, signed, narrow, mode = _levels(number, where)
         if self.dialect == "qonnx":
             if mode not in MODES:
                 raise UnsupportedError(f"{where}: QONNX has no rounding {mode}")
             inputs = [
-                given,
+                values,
                 self._tensor(np.float32(scale), f"{name}_scale"),
                 self._tensor(np.float32(points), f"{name}_zero_point"),
                 self._tensor(np.float32(bits), f"{name}_bits"),
@@ -178,7 +180,7 @@ class _Writer:
             self._tensor(np.float32(scale), f"{name}_scale"),
             self._tensor(points, f"{name}_zero_point", kind),
         ]
-        codes = self._add("QuantizeLinear", [given, *names], f"{name}_codes", {})
+        codes = self._add("QuantizeLinear", [values, *names], f"{name}_codes", {})
         return self._add("DequantizeLinear", [codes, *names], f"{name}_rounded", {})
 
     def _constant(self, call: Call, operand: str) -> str:
@@ -225,8 +227,8 @@ def _levels(number: Format, where: str) -> tuple[float, int, int, bool, bool, st
     raise UnsupportedError(f"{where} is {number}, which ONNX does not have")
 
 
-def _pair(given: Any, rank: int = 2) -> list[int]:
-    return [given] * rank if isinstance(given, int) else list(given) * (rank // len(list(given)))
+def _pair(entry: Any, rank: int = 2) -> list[int]:
+    return [entry] * rank if isinstance(entry, int) else list(entry) * (rank // len(list(entry)))
 
 
 def _layer(node: Node, call: Call) -> Made:
@@ -234,27 +236,29 @@ def _layer(node: Node, call: Call) -> Made:
 
 
 def _convolution(node: Node, call: Call) -> Made:
-    given, rank = call.attributes, len(call.operands["weight"].shape) - 2
-    if isinstance(given["padding"], str):
+    attributes, rank = call.attributes, len(call.operands["weight"].shape) - 2
+    if isinstance(attributes["padding"], str):
         raise UnsupportedError(f"{node.name} ({location(node)}): padding by name is not exported")
     return "Conv", {
-        "strides": _pair(given["stride"], rank), "pads": _pair(given["padding"], rank) * 2,
-        "dilations": _pair(given["dilation"], rank), "group": int(given["groups"]),
-    }  # fmt: skip
+        "strides": _pair(attributes["stride"], rank),
+        "pads": _pair(attributes["padding"], rank) * 2,
+        "dilations": _pair(attributes["dilation"], rank),
+        "group": int(attributes["groups"]),
+    }
 
 
 def _pool(kind: str) -> Callable[[Node, Call], Made]:
     def spelled(node: Node, call: Call) -> Made:
-        given, rank = call.attributes, len(call.result.shape) - 2
-        made: dict[str, object] = {
-            "kernel_shape": _pair(given["kernel_size"], rank),
-            "strides": _pair(given["stride"] or given["kernel_size"], rank),
-            "pads": _pair(given["padding"], rank) * 2,
-            "ceil_mode": int(bool(given.get("ceil_mode", False))),
+        attributes, rank = call.attributes, len(call.result.shape) - 2
+        fields: dict[str, object] = {
+            "kernel_shape": _pair(attributes["kernel_size"], rank),
+            "strides": _pair(attributes["stride"] or attributes["kernel_size"], rank),
+            "pads": _pair(attributes["padding"], rank) * 2,
+            "ceil_mode": int(bool(attributes.get("ceil_mode", False))),
         }
         if kind == "AveragePool":
-            made["count_include_pad"] = int(bool(given.get("count_include_pad", True)))
-        return kind, made
+            fields["count_include_pad"] = int(bool(attributes.get("count_include_pad", True)))
+        return kind, fields
 
     return spelled
 
@@ -293,13 +297,13 @@ SPELLED: Mapping[str, Callable[[Node, Call], Made]] = {
 
 
 def _spelled(node: Node, call: Call) -> Made:
-    found = SPELLED.get(call.operator.name)
-    if found is None:
+    convert = SPELLED.get(call.operator.name)
+    if convert is None:
         raise UnsupportedError(
             f"{node.name} ({location(node)}) is {call.operator.name}, which is not exported; "
             f"exported are {', '.join(sorted(SPELLED))}"
         )
-    kind, attributes = found(node, call)
+    kind, attributes = convert(node, call)
     if kind == "MatMul":
         raise UnsupportedError(
             f"{node.name} ({location(node)}) has rows of {len(call.result.shape)} dimensions; "

@@ -71,8 +71,8 @@ def format_class(name: str) -> type[Format]:
     for cls in formats().values():
         if name == cls.name or name in cls.aliases:
             return cls
-    known = [word for cls in formats().values() for word in (cls.name, *cls.aliases)]
-    raise FormatError(f"no number format is called {name!r}; {nearest(name, known)}")
+    words = [word for cls in formats().values() for word in (cls.name, *cls.aliases)]
+    raise FormatError(f"no number format is called {name!r}; {nearest(name, words)}")
 
 
 @cache

@@ -115,14 +115,14 @@ class BlockFormat(Format):
     @property
     def element(self) -> FloatElement | IntegerElement:
         """Layout of the elements."""
-        found: FloatElement | IntegerElement = self.__dict__["_element"]
-        return found
+        element: FloatElement | IntegerElement = self.__dict__["_element"]
+        return element
 
     @property
     def scale(self) -> PowerScale:
         """Layout of the shared scale."""
-        found: PowerScale = self.__dict__["_scale"]
-        return found
+        scale: PowerScale = self.__dict__["_scale"]
+        return scale
 
     def __str__(self) -> str:
         """Return a short name such as `mxint<8,32>` (element width, block size)."""
@@ -265,7 +265,7 @@ class BlockFormat(Format):
     def encoding(self) -> Encoding:
         """Integers or floats with a shared scale."""
         element, scale = self.element, self.scale
-        given: Record = {
+        fields: Record = {
             "block_size": self.blocking[0],
             "scale_width": scale.width,
             "scale_bias": scale.bias,
@@ -278,9 +278,9 @@ class BlockFormat(Format):
                 exponent_width=element.exponent_width,
                 exponent_bias=element.bias,
                 maximum_code=element.maximum_code,
-                **given,
+                **fields,
             )
-        return Encoding(element.width, symmetric=element.symmetric, **given)
+        return Encoding(element.width, symmetric=element.symmetric, **fields)
 
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         """Return uniform elements with one uniform scale in each block."""

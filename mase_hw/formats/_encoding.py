@@ -170,12 +170,12 @@ class Encoding:
     @property
     def expression(self) -> str:
         """The call of a function of `mase_pkg` that makes this encoding."""
-        made = self.kind.constructor(self)
+        block = self.kind.constructor(self)
         if not self.is_block:
-            return made
+            return block
         scale = (self.block_size, self.scale_width, self.scale_bias, self.scale_codes)
         last = (_bit(True),) if self.scale_is_float else ()
-        return _call("blocks", made, _bit(self.symmetric), *scale, *last)
+        return _call("blocks", block, _bit(self.symmetric), *scale, *last)
 
 
 def _bit(value: bool) -> str:
@@ -204,14 +204,14 @@ class _Integer(Kind):
         return super().label(encoding).replace(self.word, "Fixed")
 
     def constructor(self, encoding: Encoding) -> str:
-        given: list[object] = [encoding.width, encoding.fraction]
+        arguments: list[object] = [encoding.width, encoding.fraction]
         if not encoding.signed:
-            given.append(_bit(False))
+            arguments.append(_bit(False))
         if encoding.rounding is not Rounding.NEAREST_EVEN:
-            given.append(f".rounding(mase_pkg::{encoding.rounding.value})")
+            arguments.append(f".rounding(mase_pkg::{encoding.rounding.value})")
         if encoding.overflow is not Overflow.SATURATE:
-            given.append(f".overflow(mase_pkg::{encoding.overflow.value})")
-        return _call("fixed", *given)
+            arguments.append(f".overflow(mase_pkg::{encoding.overflow.value})")
+        return _call("fixed", *arguments)
 
     def rounded(self, encoding: Encoding) -> Encoding:
         return encoding

@@ -32,11 +32,11 @@ def serving_formats(
     for number_format in sorted(set(wanted), key=repr):
         families.setdefault(type(number_format), []).append(number_format)
     largest = max(abs(minimum), abs(maximum))
-    found = []
+    serving = []
     for cls, formats in families.items():
         one = cls.covering(formats, minimum, maximum) if len(formats) > 1 else formats[0]
-        found.append(one or _ranked(formats, largest, rank)[0])
-    return _ranked(found, largest, rank)
+        serving.append(one or _ranked(formats, largest, rank)[0])
+    return _ranked(serving, largest, rank)
 
 
 def _ranked(formats: Sequence[Format], largest: float, rank: int) -> list[Format]:

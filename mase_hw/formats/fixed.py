@@ -220,15 +220,15 @@ class Fixed(Format):
 
     def of_least_error(self, values: Tensor) -> Fixed:
         """Return the format with the fraction of the least squared error."""
-        found, least = self, self._squared_error(values)
+        best, least = self, self._squared_error(values)
         for more in LONGER:
             if least == 0.0 or self.frac_width + more > MAX_FRAC_WIDTH:
                 break
             longer = replace(self, frac_width=self.frac_width + more)
             error = longer._squared_error(values)
             if GAIN * error < least:
-                found, least = longer, error
-        return found
+                best, least = longer, error
+        return best
 
     def _squared_error(self, values: Tensor) -> float:
         wide = values.detach().double()
@@ -265,14 +265,14 @@ class Fixed(Format):
 
         Where that takes more than `MAX_WIDTH_BITS`, the range stays and the steps grow.
         """
-        given = [item for item in formats if isinstance(item, Fixed)]
-        finest = max(given, key=lambda item: (item.frac_width, item.width))
-        signed = any(item.signed for item in given)
+        fixed = [item for item in formats if isinstance(item, Fixed)]
+        finest = max(fixed, key=lambda item: (item.frac_width, item.width))
+        signed = any(item.signed for item in fixed)
         reached = cls.fit(minimum, maximum, width=MAX_WIDTH_BITS, signed=signed)._whole_bits
-        furthest = max(item._whole_bits for item in given)
+        furthest = max(item._whole_bits for item in fixed)
         whole = max(finest._whole_bits, min(furthest, reached))
         frac = min(finest.frac_width, max(MAX_WIDTH_BITS, finest.width) - signed - whole)
-        modes = {(item.rounding, item.overflow) for item in given}
+        modes = {(item.rounding, item.overflow) for item in fixed}
         rounding, overflow = modes.pop() if len(modes) == 1 else (cls.rounding, cls.overflow)
         width = max(MIN_WIDTH_BITS, whole + frac + signed)
         return cls(width, frac, signed, rounding, overflow)

@@ -77,9 +77,9 @@ class ScaledInteger(CodeFormat):
         check_bool(self.name, "symmetric", self.symmetric)
         check_bool(self.name, "power_of_two", self.power_of_two)
         for field in ("scale", "zero_point"):
-            given = getattr(self, field)
-            if isinstance(given, list):
-                object.__setattr__(self, field, tuple(given))
+            entry = getattr(self, field)
+            if isinstance(entry, list):
+                object.__setattr__(self, field, tuple(entry))
         for scale in self._each(self.scale):
             check_positive(self.name, "scale", scale)
         low, high = self.code_range
@@ -100,8 +100,8 @@ class ScaledInteger(CodeFormat):
             raise FormatError(f"{self.name}: scale and zero_point differ in their channels")
 
     @staticmethod
-    def _each(given: object) -> Sequence[object]:
-        return given if isinstance(given, tuple) else (given,)
+    def _each(entry: object) -> Sequence[object]:
+        return entry if isinstance(entry, tuple) else (entry,)
 
     def __str__(self) -> str:
         """Return a short name such as `scaled_integer<8>`."""
@@ -128,9 +128,9 @@ class ScaledInteger(CodeFormat):
         high = (1 << (self.width - 1)) - 1
         return -high - (not self.symmetric), high
 
-    def _parameter(self, given: object, like: Tensor, dtype: torch.dtype) -> Tensor:
+    def _parameter(self, entry: object, like: Tensor, dtype: torch.dtype) -> Tensor:
         """Return a scale or zero point, shaped to broadcast over `like`."""
-        tensor = torch.tensor(given, dtype=dtype, device=like.device)
+        tensor = torch.tensor(entry, dtype=dtype, device=like.device)
         if tensor.ndim and self.group_size is not None:
             if tensor.numel() * self.group_size != like.numel():
                 raise FormatError(f"{self} has {len(tensor)} groups; the data {tuple(like.shape)}")
@@ -289,12 +289,10 @@ class ScaledInteger(CodeFormat):
         points = torch.zeros_like(scales)
         if not shape.symmetric:
             points = (low - torch.round(least / scales)).clamp(low, high)
-        given = {"scale": scales.tolist(), "zero_point": [int(point) for point in points.tolist()]}
+        steps, zeros = scales.tolist(), [int(point) for point in points.tolist()]
         if axis is None and group is None:
-            return cls(
-                **{**fields, "scale": given["scale"][0], "zero_point": given["zero_point"][0]}
-            )
-        return cls(**{**fields, **given})
+            return cls(**{**fields, "scale": steps[0], "zero_point": zeros[0]})
+        return cls(**{**fields, "scale": steps, "zero_point": zeros})
 
     @classmethod
     def choices(cls, row: int, channel_axis: int | None = None) -> Sequence[Table]:
@@ -317,14 +315,14 @@ class ScaledInteger(CodeFormat):
     @classmethod
     def covering(cls, formats: Sequence[Format], minimum: float, maximum: float) -> Format | None:
         """Return the steps of the finest in as many bits as reach the largest value."""
-        given = [item for item in formats if isinstance(item, ScaledInteger)]
-        if any(item.channel_axis is not None for item in given):
+        scaled = [item for item in formats if isinstance(item, ScaledInteger)]
+        if any(item.channel_axis is not None for item in scaled):
             return None
         reach = torch.tensor(
-            [item.decode(torch.tensor(item.code_range)).tolist() for item in given]
+            [item.decode(torch.tensor(item.code_range)).tolist() for item in scaled]
         )
         low, high = max(minimum, float(reach.min())), min(maximum, float(reach.max()))
-        finest = min(given, key=lambda item: (item.scales, -item.width))
+        finest = min(scaled, key=lambda item: (item.scales, -item.width))
         for width in range(finest.width, MAX_WIDTH_BITS + 1):
             wider = replace(finest, width=width)
             if bool(wider.in_range(torch.tensor([low, high], dtype=torch.float64)).all()):

@@ -59,15 +59,15 @@ class Growth:
 
     def length(self, runs: Cycles) -> Cycles:
         """Return the beats of some runs."""
-        found: Cycles = self.unit * (1 + runs % self.runs // self.every)
-        return found
+        cycles: Cycles = self.unit * (1 + runs % self.runs // self.every)
+        return cycles
 
     def start(self, runs: Cycles) -> Cycles:
         """Return the first beats of some runs."""
         rounds, run = np.divmod(runs, self.runs)
         level, rest = np.divmod(run, self.every)
-        found: Cycles = rounds * self.beats + self._levels[level] + rest * self.unit * (level + 1)
-        return found
+        cycles: Cycles = rounds * self.beats + self._levels[level] + rest * self.unit * (level + 1)
+        return cycles
 
     def end(self, runs: Cycles) -> Cycles:
         """Return the last beats of some runs; -1 for that before the first one."""
@@ -78,8 +78,8 @@ class Growth:
         rounds, beat = np.divmod(beats, self.beats)
         level = np.searchsorted(self._levels, beat, side="right") - 1
         rest = (beat - self._levels[level]) // (self.unit * (level + 1))
-        found: Cycles = rounds * self.runs + level * self.every + rest
-        return found
+        cycles: Cycles = rounds * self.runs + level * self.every + rest
+        return cycles
 
     def times(self, unit: int = 1, runs: int = 1) -> Growth:
         """Return runs of `unit` times as many beats, each of which comes `runs` times."""

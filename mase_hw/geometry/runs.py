@@ -36,14 +36,14 @@ def reshaped_axes(spec: TensorSpec, shape: tuple[int, ...]) -> tuple[int, ...] |
         return None
     axes = tuple(axis for axis in axes if spec.shape[axis] > 1)
     first, *others = groups
-    found, place = list(first[1]), 0
+    axes_made, place = list(first[1]), 0
     while place < len(axes):
         given, made = next(group for group in others if axes[place] in group[0])
         if axes[place : place + len(given)] != tuple(given):
             return None
-        found += made
+        axes_made += made
         place += len(given)
-    return tuple(found) if len(given) == len(made) == 1 else None
+    return tuple(axes_made) if len(given) == len(made) == 1 else None
 
 
 def _regrouped(

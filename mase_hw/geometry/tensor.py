@@ -184,9 +184,9 @@ class TensorSpec:
         """
         (d1, d0), (p1, p0), (t1, t0) = self.size, self.parallelism, self.tiles
         if self.grows:
-            streams, given = self._streams(), beats.reshape(-1, self.beats, p1 * p0)
-            beats = given.new_zeros(len(given), streams.numel(), p1 * p0)
-            beats[:, streams] = given
+            streams, lanes = self._streams(), beats.reshape(-1, self.beats, p1 * p0)
+            beats = lanes.new_zeros(len(lanes), streams.numel(), p1 * p0)
+            beats[:, streams] = lanes
         tiled = beats.reshape(-1, t1, t0, p1, p0).permute(0, 1, 3, 2, 4)
         tensor = tiled.reshape(-1, t1 * p1, t0 * p0)[:, :d1, :d0]
         if self.order is not None:

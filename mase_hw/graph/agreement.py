@@ -74,7 +74,8 @@ class Closeness:
         tensor_db: of reals, the whole tensor's raw signal over error, decibels.
         equal: of indices, truths and complex numbers, the share of elements that are equal.
         channel: the worst channel; None where there is one, or all are judged together.
-        fewer: which few values it takes where the float model takes more; empty where it does not.
+        fewer: which few values it takes where the float model takes more, or that the float model
+            itself takes one; empty otherwise.
     """
 
     sqnr_db: float | None = None
@@ -297,7 +298,10 @@ class _Channels:
         return rare
 
     def fewer(self, one_scale: bool) -> str:
-        """Text of the channels with one value or two where the float model has more."""
+        """Text of a result that does not vary in the float model, or of channels with fewer values.
+
+        Told are channels with one value or two where the float model has more.
+        """
         assert self.exact is not None
         assert self.rounded is not None
         exact, rounded, count = self.exact, self.rounded, self.moments[0].sum(0)
@@ -305,6 +309,8 @@ class _Channels:
         if one_scale:
             exact, rounded = exact.together(), rounded.together()
             count, varies = count.sum().reshape(1), varies.any().reshape(1)
+        if not bool(varies.any()) and int(count.min()) >= FEW:
+            return "does not vary over the examples in the float model: they tell nothing of it"
         lost = varies & (count >= FEW) & (rounded.number < exact.number) & (rounded.number < 3)
         places = lost.nonzero().flatten().tolist()
         if not places:
@@ -314,10 +320,9 @@ class _Channels:
         values = f"is always {low:g}" if low == high else f"takes {low:g} and {high:g} alone"
         name = f"channel {place} " if len(count) > 1 else ""
         others = f", and {len(places) - 1} others alike" if len(places) > 1 else ""
-        return (
-            f"{name}{values}, where the float model varies from {float(exact.low[place]):.4g} to "
-            f"{float(exact.high[place]):.4g}{others}"
-        )
+        ends = float(exact.low[place]), float(exact.high[place])
+        first, last = (f"{end:.{4 if ends[1] - ends[0] > 1e-2 * abs(end) else 7}g}" for end in ends)
+        return f"{name}{values}, where the float model varies from {first} to {last}{others}"
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ def digest(texts: Mapping[str, str]) -> str:
 @cache
 def recorded() -> Mapping[str, str]:
     """Return the digest of every module that was compared, by name."""
-    found: dict[str, str] = json.loads(files(__package__).joinpath(RECORD).read_text())
-    return found
+    digests: dict[str, str] = json.loads(files(__package__).joinpath(RECORD).read_text())
+    return digests
 
 
 def compared(module: str, texts: Mapping[str, str]) -> Verdict:
@@ -40,7 +40,7 @@ def compared(module: str, texts: Mapping[str, str]) -> Verdict:
         module: its name.
         texts: its text and those of all that it names.
     """
-    known = recorded().get(module)
-    if known is None:
+    recorded_digest = recorded().get(module)
+    if recorded_digest is None:
         return Verdict("simulated", 0)
-    return Verdict("compared" if digest(texts) == known else "unlike", 0)
+    return Verdict("compared" if digest(texts) == recorded_digest else "unlike", 0)

@@ -132,8 +132,8 @@ def _conditions(
 
     Those that say so of almost as many states as any, the fewest registers first.
     """
-    known: dict[tuple[int, ...], Bools] = {}
-    found: list[tuple[int, int, tuple[int, ...], Bools]] = []
+    differing: dict[tuple[int, ...], Bools] = {}
+    conditions: list[tuple[int, int, tuple[int, ...], Bools]] = []
     for count in (1, 2, 3):
         for chosen in combinations(range(len(control)), count):
             beside = tuple(bit for item in chosen for bit in control[item])
@@ -142,16 +142,18 @@ def _conditions(
             codes = states[:, list(beside)].astype(np.int64) @ (1 << np.arange(len(beside)))
             size = 1 << len(beside)
             differs = np.bincount(codes[apart], minlength=size) > 0
-            known[chosen] = differs
+            differing[chosen] = differs
             # What fewer registers say of it.
             allowed = np.ones(size, bool)
             for less in (c for n in range(1, count) for c in combinations(chosen, n)):
-                if less in known:
-                    allowed &= known[less][_within(chosen, less, control, size)]
+                if less in differing:
+                    allowed &= differing[less][_within(chosen, less, control, size)]
             if (np.isin(np.arange(size), codes) & allowed & ~differs).any():
-                found.append((count, int((~differs[codes]).sum()), beside, differs))
-    best = [item for item in found if item[1] >= ALMOST * max(other[1] for other in found)]
-    single = sorted((item for item in found if item[0] == 1), key=lambda item: -item[1])
+                conditions.append((count, int((~differs[codes]).sum()), beside, differs))
+    best = [
+        item for item in conditions if item[1] >= ALMOST * max(other[1] for other in conditions)
+    ]
+    single = sorted((item for item in conditions if item[0] == 1), key=lambda item: -item[1])
     kept = {item[2]: item for item in (*single[:SINGLES], *best[:BEST])}
     return [(beside, tuple(differs.tolist())) for _, _, beside, differs in kept.values()]
 
@@ -160,22 +162,22 @@ def _within(
     chosen: Sequence[int], less: Sequence[int], control: Sequence[tuple[int, ...]], size: int
 ) -> npt.NDArray[np.int64]:
     """Return the value of fewer registers for each value of more."""
-    every, found, low, shift = np.arange(size), np.zeros(size, np.int64), 0, 0
+    every, fewer_codes, low, shift = np.arange(size), np.zeros(size, np.int64), 0, 0
     for item in chosen:
         width = len(control[item])
         if item in less:
-            found |= (every >> low & ((1 << width) - 1)) << shift
+            fewer_codes |= (every >> low & ((1 << width) - 1)) << shift
             shift += width
         low += width
-    return found
+    return fewer_codes
 
 
 def _common(left: str, right: str) -> int:
     """Return how many instances two names have in common."""
     pairs = zip(left.split(".")[:-1], right.split(".")[:-1], strict=False)
-    found = 0
+    common = 0
     for one, two in pairs:
         if one != two:
             break
-        found += 1
-    return found
+        common += 1
+    return common

@@ -62,14 +62,14 @@ def prove_design(
     mg = load_graph(folder)[0]
     manifest = Manifest.load(folder)
     edited = tuple(manifest.changed(folder)) if manifest else ()
-    found = _cells(mg)
-    given = [cell for cell in found if part_of(cell) or is_subject(cell)]
-    others = [cell for cell in found if cell not in given]
-    loops = any(isinstance(cell, LoopEntry) for cell in found)
+    instances = _cells(mg)
+    subjects = [cell for cell in instances if part_of(cell) or is_subject(cell)]
+    others = [cell for cell in instances if cell not in subjects]
+    loops = any(isinstance(cell, LoopEntry) for cell in instances)
 
     def proved(cell: Cell) -> Iterator[ProofRow]:
         texts = _texts(folder, [cell])
-        nodes = ", ".join(found[cell])
+        nodes = ", ".join(instances[cell])
         part = part_of(cell)
         rows = (
             prove_part(part, limit_seconds=limit_seconds, texts=texts)
@@ -79,28 +79,28 @@ def prove_design(
         for row in rows:
             yield replace(row, parameters=f"{nodes}: {row.parameters}")
 
-    proofs = [partial(proved, cell) for cell in given[:samples]]
+    proofs = [partial(proved, cell) for cell in subjects[:samples]]
     rows = [_composition(mg, loops), *together(proofs, progress)]
-    for cell in [*others, *given[len(given[:samples]) :]]:
-        label = f"{', '.join(found[cell])}: {described(cell)}"
+    for cell in [*others, *subjects[len(subjects[:samples]) :]]:
+        label = f"{', '.join(instances[cell])}: {described(cell)}"
         rows.append(ProofRow(type(cell).__name__, label, OTHERS, Verdict("simulated", 0), 0.0))
     return ProofReport(tuple(rows), edited)
 
 
 def _cells(mg: MaseGraph) -> dict[Cell, list[str]]:
     """Return the different cells of a design, with the instances of each."""
-    found: dict[Cell, list[str]] = {}
-    known: dict[object, Cell] = {}
+    instances: dict[Cell, list[str]] = {}
+    cell_of: dict[object, Cell] = {}
     for instance in build_design(mg).instances:
         whole = instance.cell
         inner = whole.netlist.flat.cells.values() if isinstance(whole, Composite) else (whole,)
         for cell in inner:
             key = type(cell), tuple(sorted(map(str, cell.parameters.items()))), cell.motion
-            cell = known.setdefault(key, cell)
-            found.setdefault(cell, [])
-            if instance.name not in found[cell]:
-                found[cell].append(instance.name)
-    return found
+            cell = cell_of.setdefault(key, cell)
+            instances.setdefault(cell, [])
+            if instance.name not in instances[cell]:
+                instances[cell].append(instance.name)
+    return instances
 
 
 def _texts(folder: Path, cells: Iterable[Cell]) -> dict[str, str]:

@@ -153,25 +153,25 @@ def equivalent(
         ToolError: when the tools are missing.
     """
     start = monotonic()
-    found = None
-    known: dict[tuple[Machine, Machine], Verdict | None] = {}
+    overall = None
+    verdicts: dict[tuple[Machine, Machine], Verdict | None] = {}
 
     def compare(one: Mapping[str, Machine], other: Mapping[str, Machine], place: str) -> int:
         """Return 0 for one circuit, 1 for circuits that are proved to be equal, else 2."""
         if place not in other:
             return 2
         pair = one[place], other[place]
-        if pair not in known:
-            known[pair] = _compare(*pair, SEQUENTIAL, limit_seconds)
-        verdict = known[pair]
+        if pair not in verdicts:
+            verdicts[pair] = _compare(*pair, SEQUENTIAL, limit_seconds)
+        verdict = verdicts[pair]
         return min(verdict.depth, 1) if verdict and verdict.status == "proved" else 2
 
     ends = {place: compare(left.own, right.own, place) for place in left.own}
     if ends.keys() != right.own.keys():
         ends = dict.fromkeys(left.own, 2)
     if ends and max(ends.values()) < 2:
-        found = Verdict("proved", max(ends.values()))
-    if found is None and whole:
+        overall = Verdict("proved", max(ends.values()))
+    if overall is None and whole:
         for place in (place for place, end in ends.items() if end == 2):
             larger = sorted(
                 (item for item in left.around if item.count(".") > 1
@@ -180,12 +180,12 @@ def equivalent(
             if not any(compare(left.around, right.around, item) < 2 for item in larger):
                 break
         else:
-            found = Verdict("proved", 1) if ends else None
+            overall = Verdict("proved", 1) if ends else None
         # What differs at a port differs soon; else what is equal inside helps.
         both = left.around[""], right.around[""]
         for command in (f"bmc3 -F {MOST_CYCLES}", SEQUENTIAL):
-            found = found or _compare(*both, command, limit_seconds)
-    return replace(found or Verdict("bounded", 0), seconds=monotonic() - start)
+            overall = overall or _compare(*both, command, limit_seconds)
+    return replace(overall or Verdict("bounded", 0), seconds=monotonic() - start)
 
 
 def _compare(left: Machine, right: Machine, command: str, limit_seconds: float) -> Verdict | None:

@@ -80,10 +80,10 @@ class ProofPort:
     @property
     def more(self) -> list[int]:
         """With each beat, how many results have what they need."""
-        found = [0] * self.port.beats if self.needs else []
+        results = [0] * self.port.beats if self.needs else []
         for beat in np.maximum.accumulate(self.needs).tolist():
-            found[beat] += 1
-        return found
+            results[beat] += 1
+        return results
 
     @property
     def owed_bits(self) -> int:
@@ -100,10 +100,10 @@ class ProofPort:
     def free(self) -> list[int]:
         """With each result that goes, how many beats more there is room for."""
         results = len(self.needs)
-        found = [0] * results if self.waits else []
+        beats = [0] * results if self.waits else []
         for place in self.waits:
-            found[place % results] += 1
-        return found
+            beats[place % results] += 1
+        return beats
 
     @property
     def room_bits(self) -> int:
@@ -223,28 +223,28 @@ class Proof:
             copy: of several copies, which one: what it drives is called after it.
         """
         own = f"{copy}_" if copy else ""
-        found = []
+        connections = []
         for name, port in {**self.cell.inputs, **self.cell.outputs}.items():
             result = name in self.cell.outputs
             if not port.beats:
-                found += [(name, "'0"), (f"{name}_valid", "1'b1"), (f"{name}_ready", "")]
-                found += [(f"{name}{suffix}", "'0") for suffix in port.optional]
+                connections += [(name, "'0"), (f"{name}_valid", "1'b1"), (f"{name}_ready", "")]
+                connections += [(f"{name}{suffix}", "'0") for suffix in port.optional]
                 continue
-            found += [
+            connections += [
                 (f"{name}{end}", f"{own if driven else ''}{name}{end}")
                 for end, driven in (("_valid", result), ("_ready", not result))
             ]
             net = f"{own if result else ''}{name}"
             if port.packed:
-                found.append((name, net))
+                connections.append((name, net))
                 continue
             low = 0
             for item in port.fields:
                 bits = item.lanes * item.width_bits
-                found.append((f"{name}{item.suffix}", f"{net}[{low}+:{bits}]"))
+                connections.append((f"{name}{item.suffix}", f"{net}[{low}+:{bits}]"))
                 low += bits
-            found += [(f"{name}{suffix}", "" if result else "'0") for suffix in port.optional]
-        return found + [(name, "") for name in self.cell.unread]
+            connections += [(f"{name}{suffix}", "" if result else "'0") for suffix in port.optional]
+        return connections + [(name, "") for name in self.cell.unread]
 
     @property
     def result_bits(self) -> int:
@@ -279,22 +279,22 @@ class Proof:
     def served(self, port: ProofPort) -> str:
         """Whether no result of what an input brought waits for a constant."""
         constants = [item for item in self.inputs if item.needs and not item.waits]
-        found = [f"{item.name}_owed_q >= {port.name}_owed_q" for item in constants]
-        return "".join(f" && {text}" for text in found)
+        conditions = [f"{item.name}_owed_q >= {port.name}_owed_q" for item in constants]
+        return "".join(f" && {text}" for text in conditions)
 
     @cached_property
     def spots(self) -> list[Spot]:
         """The lanes of the results of which it is known what they show."""
         numbers = {port.name: number for number, port in enumerate(self.inputs, 1)}
-        found = []
+        spots = []
         for beat, row in enumerate(self.cell.origins or ()):
             for lane, origin in enumerate(row):
                 if isinstance(origin, Origin):
                     place = numbers[origin.port], origin.beat, origin.lane
-                    found.append(Spot(beat, lane, *place, origin.above))
+                    spots.append(Spot(beat, lane, *place, origin.above))
                 elif origin is not None:
-                    found.append(Spot(beat, lane, 0, 0, 0, origin))
-        return found
+                    spots.append(Spot(beat, lane, 0, 0, 0, origin))
+        return spots
 
     @property
     def has_constants(self) -> bool:
@@ -344,16 +344,16 @@ def index_bits(count: int) -> int:
 
 def held(cell: Cell) -> int:
     """Return how many inferences, begun ones too, enter a cell that no result leaves."""
-    given = {port: cell.inputs[port].beats for port in streams(cell)}
+    beats_of = {port: cell.inputs[port].beats for port in streams(cell)}
     ((_, result),) = cell.outputs.items()
     count = INFERENCES
     while True:
-        come = {port: np.arange(beats * count) for port, beats in given.items()}
+        come = {port: np.arange(beats * count) for port, beats in beats_of.items()}
         departures = np.arange(result.beats * count) + LONG * count
         taken = cell.motion.under_pressure(come, departures).consumed
-        entered = {port: int((taken[port] < LONG * count).sum()) for port in given}
-        if count > MOST_INFERENCES or any(entered[port] < come[port].size for port in given):
-            return max(-(-entered[port] // beats) for port, beats in given.items())
+        entered = {port: int((taken[port] < LONG * count).sum()) for port in beats_of}
+        if count > MOST_INFERENCES or any(entered[port] < come[port].size for port in beats_of):
+            return max(-(-entered[port] // beats) for port, beats in beats_of.items())
         count *= 2
 
 
@@ -362,36 +362,36 @@ def bounds(cell: Cell, inferences: int) -> tuple[int, dict[str, int]]:
 
     They are measured in what the motion says of so many inferences, at several paces.
     """
-    given = {port: cell.inputs[port].beats for port in streams(cell)}
+    beats_of = {port: cell.inputs[port].beats for port in streams(cell)}
     ((_, result),) = cell.outputs.items()
     starts = np.arange(inferences)[:, None]
-    late, waits = 0, dict.fromkeys(given, 0)
+    late, waits = 0, dict.fromkeys(beats_of, 0)
     awaited = cell.motion.awaited if isinstance(cell.motion, Merge) else ""
     for seed, pace in enumerate(PACES * RUNS):
         chance = np.random.default_rng(seed)
         come = {
             port: np.cumsum(chance.integers(1, pace + 1, beats * inferences)) - 1
-            for port, beats in given.items()
+            for port, beats in beats_of.items()
         }
         offered, taken = cell.motion.offered(come), cell.motion.consumed(come)
         due = np.append(-1, offered[:-1])
-        for port, beats in given.items():
+        for port, beats in beats_of.items():
             needs = (starts * beats + cell.motion.needs(port, beats)).reshape(-1)
             # What is awaited counts when it is offered, the cycle before.
             came = come[port] - 1 if port == awaited else taken[port]
             due = np.maximum(due, np.where(needs >= 0, came[needs], -1))
         # To a consumer that is always ready, and to one that takes nothing for long.
-        for departures in (offered, offered + come[next(iter(given))].max() + LONG):
+        for departures in (offered, offered + come[next(iter(beats_of))].max() + LONG):
             moved = cell.motion.under_pressure(come, departures).consumed
-            for port, beats in given.items():
+            for port, beats in beats_of.items():
                 room = (starts * result.beats + cell.motion.room(port, beats)).reshape(-1)
                 free = np.where(room >= 0, departures[np.clip(room, 0, departures.size - 1)], -1)
-                same = len(set(given.values())) == 1
+                same = len(set(beats_of.values())) == 1
                 ready = np.maximum(met(come) if same else come[port], free + 1)
                 ready[1:] = np.maximum(ready[1:], moved[port][:-1] + 1)
                 waits[port] = max(waits[port], int((moved[port] - ready).max()))
         late = max(late, int((offered - due).max()) - 1)
     if isinstance(cell.motion, Merge):
         # The results before may wait for beats of the other one.
-        waits = dict.fromkeys(given, TURN_CYCLES)
+        waits = dict.fromkeys(beats_of, TURN_CYCLES)
     return max(late, 0), waits

@@ -218,19 +218,19 @@ class Induction:
                 for claim in sorted(self._granted)
                 if (claim in run.granted if claim[0] == ASSERT else not early)
             ]
-            found = {
+            breaches = {
                 claim: run.breach(cycle, claim, self._relations)
                 for claim in claims
                 if claim[0] == ASSERT or not early
             }
             if run.start or cycle == last:
-                told.append(found)
+                told.append(breaches)
             else:
-                held += [literal ^ 1 for literal in found.values()]
+                held += [literal ^ 1 for literal in breaches.values()]
         always = network.all(held)
         outputs = []
         for claim in claims:
-            breach = network.any([found[claim] for found in told if claim in found])
+            breach = network.any([breaches[claim] for breaches in told if claim in breaches])
             output = network.both(always, breach)
             if output != FALSE:
                 outputs.append((claim, output))
@@ -308,7 +308,7 @@ class Induction:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             return None
-        found = [int(number) for number in ASSERTED.findall(done.stdout)]
+        numbers = [int(number) for number in ASSERTED.findall(done.stdout)]
         # A solver that says nothing has not shown that nothing happens.
         settled = not done.returncode and "No output asserted" in done.stdout
-        return found if found or settled else None
+        return numbers if numbers or settled else None

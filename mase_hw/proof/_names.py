@@ -33,9 +33,9 @@ class Names:
             elif kind == "latch":
                 bits.setdefault(name, {})[int(offset)] = int(place)
         registers = _registers(bits, count)
-        given = json.loads((folder / "roles.json").read_text())
+        roles = json.loads((folder / "roles.json").read_text())
         # A register may go by another name than the one with the attribute.
-        of_bits = {frozenset(bits.get(name, {}).values()): role for name, role in given.items()}
+        of_bits = {frozenset(bits.get(name, {}).values()): role for name, role in roles.items()}
         roles = {
             name: of_bits[places]
             for name, numbers in registers.items()

@@ -42,10 +42,10 @@ class Network:
 
     def all(self, literals: Sequence[int]) -> int:
         """Return the literal of the conjunction of many."""
-        found = TRUE
+        conjunction = TRUE
         for literal in literals:
-            found = self.both(found, literal)
-        return found
+            conjunction = self.both(conjunction, literal)
+        return conjunction
 
     def any(self, literals: Sequence[int]) -> int:
         """Return the literal of the disjunction of many."""
@@ -107,14 +107,14 @@ class Network:
 
     def cone(self, literals: Sequence[int]) -> set[int]:
         """Return the places of the gates and inputs that literals depend on."""
-        found: set[int] = {0}
+        reached: set[int] = {0}
         waiting = [literal >> 1 for literal in literals]
         while waiting:
             place = waiting.pop()
-            if place not in found:
-                found.add(place)
+            if place not in reached:
+                reached.add(place)
                 gate = self.gates[place - 1]
                 if gate[0] != INPUT:
                     waiting += [gate[0] >> 1, gate[1] >> 1]
-        found.discard(0)
-        return found
+        reached.discard(0)
+        return reached

@@ -73,16 +73,16 @@ def prove(
         ToolError: when the solver is missing, with the command that installs it.
     """
     solver()
-    given: list[Cell | Part] = []
+    proof_subjects: list[Cell | Part] = []
     for cls in _chosen(name):
         if not issubclass(cls, Part):
-            given += subjects(cls)[:samples]
+            proof_subjects += subjects(cls)[:samples]
         elif not start:
-            given += cls.proofs()[:samples]
-    kinds = [_prover(item, start) for item in given]
+            proof_subjects += cls.proofs()[:samples]
+    kinds = [_prover(item, start) for item in proof_subjects]
     proofs = [
         partial(kind, item, limit_seconds=limit_seconds)
-        for kind, item in zip(kinds, given, strict=True)
+        for kind, item in zip(kinds, proof_subjects, strict=True)
     ]
     return ProofReport(tuple(together(proofs, progress)))
 
@@ -95,17 +95,19 @@ def _prover(item: Cell | Part, start: bool) -> Callable[..., Iterator[ProofRow]]
 
 def _chosen(name: str | None) -> Iterable[type[Cell] | type[Part]]:
     """Return the classes of a name, or all."""
-    known: dict[str, type[Cell] | type[Part]] = {cls.__name__: cls for cls in parts()}
-    modules: dict[str, type[Cell] | type[Part]] = {cls.module: cls for cls in parts()}
+    by_class: dict[str, type[Cell] | type[Part]] = {cls.__name__: cls for cls in parts()}
+    by_module: dict[str, type[Cell] | type[Part]] = {cls.module: cls for cls in parts()}
     for cls in cells():
-        if found := subjects(cls):
-            known[cls.__name__] = cls
-            modules[found[0].module] = cls
+        if examples := subjects(cls):
+            by_class[cls.__name__] = cls
+            by_module[examples[0].module] = cls
     if name is None:
-        return known.values()
-    if name not in {**known, **modules}:
-        raise ConfigError(f"no cell that can be proved is called {name!r}; {nearest(name, known)}")
-    return [{**known, **modules}[name]]
+        return by_class.values()
+    if name not in {**by_class, **by_module}:
+        raise ConfigError(
+            f"no cell that can be proved is called {name!r}; {nearest(name, by_class)}"
+        )
+    return [{**by_class, **by_module}[name]]
 
 
 def subjects(cls: type[Cell]) -> list[Cell]:
@@ -274,15 +276,15 @@ def _alike(less: Cell, cell: Cell) -> bool:
             (False, less.motion.room, cell.motion.room),
         ):
             try:
-                found, often = small(port, few), small(port, INFERENCES * few)
+                needs, often = small(port, few), small(port, INFERENCES * few)
             except (IndexError, ValueError):
                 return False
-            if found.max(initial=0) >= few or not np.array_equal(
-                large(port, many)[: found.size], found
+            if needs.max(initial=0) >= few or not np.array_equal(
+                large(port, many)[: needs.size], needs
             ):
                 return False
             # An inference ends where what repeats does, such as a row.
-            again = np.arange(INFERENCES)[:, None] * few + found
+            again = np.arange(INFERENCES)[:, None] * few + needs
             if needed and not np.array_equal(often, again.reshape(-1)):
                 return False
     return True

@@ -81,8 +81,8 @@ class Reach:
         self._registers = cone_registers(circuit, self._claims)
         column = {place: number for number, place in enumerate(self._registers)}
         kept, earlier = registers.get(KEPT, ()), registers.get(EARLIER, ())
-        known = {*control, *earlier}
-        data = data_registers(circuit, column.keys() - known, kept, known) if kept else set()
+        excluded = {*control, *earlier}
+        data = data_registers(circuit, column.keys() - excluded, kept, excluded) if kept else set()
         followed = column.keys() & {*data, *kept, *registers.get(SPOT, ())}
         following = [circuit.latches[place][0] for place in self._registers]
         literals = [*self._claims, *circuit.constraints, *following]
@@ -90,7 +90,7 @@ class Reach:
         # What only rules see may be anything.
         matter = cone(circuit, [*self._claims, *following]) & named.keys()
         seen = sorted(matter, key=lambda place: named[place])
-        told = inputs_of(circuit, kept) - inputs_of(circuit, known)
+        told = inputs_of(circuit, kept) - inputs_of(circuit, excluded)
         control_inputs = [place for place in seen if place not in told]
         late = [place for place in control_inputs if named[place][0] in CHOICES]
         tried = [place for place in control_inputs if place not in late]
@@ -209,8 +209,8 @@ def data_registers(
     """
     reached = inputs_of(circuit, kept) - inputs_of(circuit, control)
     seen = {place: cone(circuit, [circuit.latches[place][0]]) for place in registers}
-    found: set[int] = set()
-    while new := {place for place in seen.keys() - found if seen[place] & reached}:
-        found |= new
+    dependent: set[int] = set()
+    while new := {place for place in seen.keys() - dependent if seen[place] & reached}:
+        dependent |= new
         reached |= {1 + circuit.inputs + place for place in new}
-    return found
+    return dependent

@@ -106,15 +106,15 @@ class Sum:
                     if least[rest] <= total <= most[rest]
                 }
             )
-        found = dict.fromkeys(layers.pop(), TRUE)
+        nodes = dict.fromkeys(layers.pop(), TRUE)
         for (literal, factor), layer in zip(reversed(ordered), reversed(layers), strict=True):
-            found = {
+            nodes = {
                 total: network.choose(
-                    literal, found.get(total - factor, FALSE), found.get(total, FALSE)
+                    literal, nodes.get(total - factor, FALSE), nodes.get(total, FALSE)
                 )
                 for total in layer
             }
-        return found.get(-self.constant, FALSE)
+        return nodes.get(-self.constant, FALSE)
 
 
 @dataclass(frozen=True)
@@ -224,26 +224,26 @@ def _delays(
     combined = [combo for count in range(3) for combo in combinations(single, count)]
     for line in lines:
         # By how many stages what is under way may be behind the wait; the tightest help.
-        found: dict[int, list[dict[int, tuple[int, ...]]]] = {}
+        by_distance: dict[int, list[dict[int, tuple[int, ...]]]] = {}
         for end in combined:
             if all(some[wait][:, end].any(axis=1).all() for wait in waits):
                 continue
             for behind in range(-1, len(line)):
                 kept = {wait: (*line[max(0, wait - behind) :], *end) for wait in waits}
                 if all(some[wait][:, kept[wait]].any(axis=1).all() for wait in waits):
-                    found.setdefault(behind, []).append(kept)
+                    by_distance.setdefault(behind, []).append(kept)
                     break
-        for kept in found[min(found)] if found else ():
+        for kept in by_distance[min(by_distance)] if by_distance else ():
             for wait, seen in kept.items():
                 yield Implication(Term(tuple(bits), wait), seen)
 
 
 def _codes(states: States, bits: Sequence[int]) -> npt.NDArray[np.int64]:
     """Return the value of a register in each state."""
-    found: npt.NDArray[np.int64] = states[:, list(bits)].astype(np.int64) @ (
+    codes: npt.NDArray[np.int64] = states[:, list(bits)].astype(np.int64) @ (
         1 << np.arange(len(bits))
     )
-    return found
+    return codes
 
 
 def _tables(states: States, groups: Mapping[str, Sequence[int]]) -> list[Table]:
@@ -257,13 +257,13 @@ def _tables(states: States, groups: Mapping[str, Sequence[int]]) -> list[Table]:
         np.bincount(codes, minlength=1 << len(bits)) > 0
         for bits, codes in zip(parts, taken, strict=True)
     ]
-    found = [
+    singles = [
         Table(bits, tuple(seen.tolist()))
         for bits, seen in zip(parts, counts, strict=True)
         if not seen.all()
     ]
     several = []
-    known: dict[tuple[int, ...], npt.NDArray[np.bool_]] = {}
+    together: dict[tuple[int, ...], npt.NDArray[np.bool_]] = {}
     for count, most in ((2, PAIR_BITS), (3, TRIPLE_BITS)):
         for chosen in combinations(range(len(parts)), count):
             sizes = [len(parts[item]) for item in chosen]
@@ -274,37 +274,37 @@ def _tables(states: States, groups: Mapping[str, Sequence[int]]) -> list[Table]:
                 codes |= taken[item] << shift
                 shift += size
             seen = np.bincount(codes, minlength=1 << shift) > 0
-            expected = _expected(chosen, sizes, counts, known)
+            expected = _expected(chosen, sizes, counts, together)
             if not np.array_equal(seen, expected):
-                known[chosen] = seen
+                together[chosen] = seen
                 bits = tuple(bit for item in chosen for bit in parts[item])
                 several.append((count, shift, Table(bits, tuple(seen.tolist()))))
     several.sort(key=lambda item: item[:2])
     pairs = [table for count, _, table in several if count == 2]
     triples = [table for count, _, table in several if count == 3]
-    return [*found, *pairs[:MOST_PAIRS], *triples[:MOST_TRIPLES]]
+    return [*singles, *pairs[:MOST_PAIRS], *triples[:MOST_TRIPLES]]
 
 
 def _expected(
     chosen: tuple[int, ...],
     sizes: Sequence[int],
     counts: Sequence[npt.NDArray[np.bool_]],
-    known: Mapping[tuple[int, ...], npt.NDArray[np.bool_]],
+    together: Mapping[tuple[int, ...], npt.NDArray[np.bool_]],
 ) -> npt.NDArray[np.bool_]:
     """Return the values of registers together that those of fewer of them allow."""
     # The first is the last axis.
     shape = [1 << size for size in reversed(sizes)]
-    found = np.ones(shape, bool)
+    allowed = np.ones(shape, bool)
     for count in range(1, len(chosen)):
         for places in combinations(range(len(chosen)), count):
             names = tuple(chosen[place] for place in places)
-            seen = counts[names[0]] if count == 1 else known.get(names)
+            seen = counts[names[0]] if count == 1 else together.get(names)
             if seen is not None:
                 axes = [1] * len(chosen)
                 for place in places:
                     axes[len(chosen) - 1 - place] = 1 << sizes[place]
-                found = found & seen.reshape(axes)
-    return found.reshape(-1)
+                allowed = allowed & seen.reshape(axes)
+    return allowed.reshape(-1)
 
 
 def _sums(states: States, groups: Mapping[str, Sequence[int]], whole: Collection[str]) -> list[Sum]:
@@ -338,23 +338,23 @@ def _sums(states: States, groups: Mapping[str, Sequence[int]], whole: Collection
         if not more.size:
             break
         rows = np.concatenate([rows, matrix[more]])
-    found = []
+    sums = []
     for vector in _sparse(basis, _spoken_of(terms, states.shape[1])):
         small = _small(vector)
         if small is not None and 0 < np.count_nonzero(small[1:]) <= MOST_BITS:
             places = np.flatnonzero(small[1:]).tolist()
             alike = Counter((owners[p], int(small[p + 1])) for p in places if owners[p])
             factors = tuple((terms[p], int(small[p + 1])) for p in places)
-            found.append(Sum(int(small[0]), factors, max(alike.values(), default=1)))
-    return found
+            sums.append(Sum(int(small[0]), factors, max(alike.values(), default=1)))
+    return sums
 
 
 def _spoken_of(terms: Sequence[Term], count: int) -> npt.NDArray[np.int64]:
     """Return of which registers the constant and each term speak: `[1 + terms, registers]`."""
-    found = np.zeros((1 + len(terms), count), np.int64)
+    matrix = np.zeros((1 + len(terms), count), np.int64)
     for place, term in enumerate(terms, 1):
-        found[place, list(term.bits)] = 1
-    return found
+        matrix[place, list(term.bits)] = 1
+    return matrix
 
 
 def _product(matrix: npt.NDArray[np.int64], vector: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
@@ -402,22 +402,22 @@ def _sparse(basis: npt.NDArray[np.int64], bits: npt.NDArray[np.int64]) -> npt.ND
         used = vector != 0
         return int(np.count_nonzero(used @ bits)), int(np.count_nonzero(used))
 
-    found = basis.copy()
+    vectors = basis.copy()
     better = True
     while better:
         better = False
-        for place, vector in enumerate(found):
-            for other in np.flatnonzero(found @ (vector != 0) != 0):
-                both = (vector != 0) & (found[other] != 0)
+        for place, vector in enumerate(vectors):
+            for other in np.flatnonzero(vectors @ (vector != 0) != 0):
+                both = (vector != 0) & (vectors[other] != 0)
                 if other == place or not both.any():
                     continue
-                ratios = vector[both] * _inverses(found[other][both]) % PRIME
+                ratios = vector[both] * _inverses(vectors[other][both]) % PRIME
                 values, counts = np.unique(ratios, return_counts=True)
-                less = (vector - values[counts.argmax()] * found[other]) % PRIME
+                less = (vector - values[counts.argmax()] * vectors[other]) % PRIME
                 if cost(less) < cost(vector):
-                    found[place] = vector = less
+                    vectors[place] = vector = less
                     better = True
-    return found
+    return vectors
 
 
 def _inverses(values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -32,8 +32,8 @@ _SAID: dict[Status, str] = {
 
 def _worst(rows: Sequence[ProofRow]) -> str:
     """Verdict on several properties together."""
-    found = {row.verdict.status for row in rows}
-    return next((word for status, word in _SAID.items() if status in found), "in the properties")
+    statuses = {row.verdict.status for row in rows}
+    return next((word for status, word in _SAID.items() if status in statuses), "in the properties")
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,10 @@ class ProofRow:
     @property
     def said(self) -> str:
         """The verdict in words."""
-        found = self.verdict
-        cycles = f"{found.depth} cycle{'s' if found.depth != 1 else ''}"
+        verdict = self.verdict
+        cycles = f"{verdict.depth} cycle{'s' if verdict.depth != 1 else ''}"
         words: dict[Status, str] = {
-            "proved": f"proved by induction, k = {found.depth}",
+            "proved": f"proved by induction, k = {verdict.depth}",
             "bounded": f"inconclusive: no fault in {cycles}",
             "refuted": f"fails after {cycles}",
             "reached": f"happens after {cycles}",
@@ -70,11 +70,11 @@ class ProofRow:
             "simulated": "simulated only",
             "ordered": "follows from the cells: all transfers can be ordered",
         }
-        if found.status == "proved" and found.states:
-            return f"proved in all {found.states:,} states"
-        if found.status == "proved" and found.clauses:
-            return f"proved by induction, {found.clauses} clauses"
-        return words[found.status]
+        if verdict.status == "proved" and verdict.states:
+            return f"proved in all {verdict.states:,} states"
+        if verdict.status == "proved" and verdict.clauses:
+            return f"proved by induction, {verdict.clauses} clauses"
+        return words[verdict.status]
 
 
 @dataclass(frozen=True)
@@ -106,13 +106,13 @@ class ProofReport:
         parameters.
         """
         names = dict.fromkeys(row.cell for row in self.rows)
-        found = {}
+        worst_of = {}
         for name in names:
             rows = [row for row in self.rows if row.cell == name]
             data = [row for row in rows if row.claim.startswith(DATA)]
             control = [row for row in rows if row not in data and row.verdict.status != "reached"]
-            found[name] = (_worst(control), _worst(data))
-        return found
+            worst_of[name] = (_worst(control), _worst(data))
+        return worst_of
 
     @property
     def seconds(self) -> float:
@@ -130,11 +130,11 @@ class ProofReport:
             f"{self.count('simulated')} simulated only",
             f"{self.count('reached')} covers reached",
         ]
-        known = self.cells().values()
-        whole = [sum(found[side] == PROVED for found in known) for side in (0, 1)]
-        said = [sum(data == word for _, data in known) for word in (COMPARED, SIMULATED)]
+        cells = self.cells().values()
+        whole = [sum(statuses[side] == PROVED for statuses in cells) for side in (0, 1)]
+        said = [sum(data == word for _, data in cells) for word in (COMPARED, SIMULATED)]
         parts += [
-            f"of {len(known)} cells control proved of {whole[0]}, data proved of {whole[1]}, "
+            f"of {len(cells)} cells control proved of {whole[0]}, data proved of {whole[1]}, "
             f"compared for all inputs of {said[0]}, simulated only of {said[1]}"
         ]
         edited = f"; edited, and proved as it is: {', '.join(self.edited)}" if self.edited else ""

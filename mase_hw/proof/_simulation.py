@@ -79,8 +79,8 @@ class Simulation:
     def _evaluate(self, levels: Sequence[tuple[npt.NDArray[np.int64], ...]]) -> None:
         values = self._values
         for place, left, right in levels:
-            found = values[left] & values[right]
-            values[place], values[place + 1] = found, ~found
+            conjunction = values[left] & values[right]
+            values[place], values[place + 1] = conjunction, ~conjunction
 
     def _set(self, literals: Sequence[int], words: Words) -> None:
         place = np.array(literals)
@@ -88,10 +88,10 @@ class Simulation:
 
     def _allowed(self) -> Words:
         self._evaluate(self._rules)
-        found = np.full(WORDS, ~np.uint64(0))
+        conjunction = np.full(WORDS, ~np.uint64(0))
         for literal in self._circuit.constraints:
-            found &= self._values[literal]
-        return found
+            conjunction &= self._values[literal]
+        return conjunction
 
     def run(self, shown: Sequence[int], watched: Collection[int], cycles: int = CYCLES) -> Runs:
         """Run from any state before a reset.
@@ -112,7 +112,7 @@ class Simulation:
         alive = np.full(WORDS, ~np.uint64(0))
         habits: list[Words] = []
         reached: dict[int, int] = {}
-        found: list[npt.NDArray[np.uint8]] = []
+        samples: list[npt.NDArray[np.uint8]] = []
         for cycle in range(cycles):
             if cycle % PHASE == 0:
                 habits = [chance.integers(0, 8, 64 * WORDS) for _ in self._groups]  # type: ignore[misc]
@@ -124,11 +124,11 @@ class Simulation:
             after = self._values[following]
             if cycle and kept.size:
                 bits = _bits(self._values[kept])[:, _bits(alive[None])[0] > 0]
-                found.append(np.packbits(bits, axis=0).T)
+                samples.append(np.packbits(bits, axis=0).T)
             self._set(registers, after)
-        if not found:
+        if not samples:
             return Runs(np.zeros((0, len(shown)), np.uint8), reached)
-        states = np.unique(np.concatenate(found), axis=0)
+        states = np.unique(np.concatenate(samples), axis=0)
         return Runs(np.unpackbits(states, axis=1)[:, : len(shown)], reached)
 
     def _drive(self, chance: np.random.Generator, habits: Sequence[Words]) -> Words:

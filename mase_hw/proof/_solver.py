@@ -176,17 +176,17 @@ class Circuit:
         self._reached = {watched[literal]: cycle for literal, cycle in runs.reached.items()}
         groups = {name: [number[place] for place in places] for name, places in named.items()}
         copies = Copies(runs.states, groups, self.names.roles)
-        found: list[Relation] = [item.moved(shown) for item in copies.equalities()]
+        claims: list[Relation] = [item.moved(shown) for item in copies.equalities()]
         # What is always equal in both copies is tied to the rest in one of them.
         tied = relations(runs.states, copies.control or groups, self.names.roles)
-        found += [item.moved(shown) for item in tied]
+        claims += [item.moved(shown) for item in tied]
         short = [
             number
-            for number, item in enumerate(found)
+            for number, item in enumerate(claims)
             if not isinstance(item, Sum) or item.stages <= FEW_STAGES
         ]
-        self._guesses = (short, range(len(found)))
-        self._induction = Induction(self._step, found, self._solver, self._folder)
+        self._guesses = (short, range(len(claims)))
+        self._induction = Induction(self._step, claims, self._solver, self._folder)
 
     def _named(self, inside: Collection[int]) -> dict[str, list[int]]:
         """Return the bits of each register that are among some registers."""
@@ -226,7 +226,7 @@ class Circuit:
         rest = [number for number in open_ if number not in inner]
         timed = [number for number in rest if "_in_time" in open_[number]]
 
-        def found(
+        def prove_open(
             wanted: Sequence[int],
             counts: Sequence[int],
             guess: Collection[int] = (),
@@ -247,18 +247,18 @@ class Circuit:
         long = [count for count in cycles if count > SHORT_CYCLES]
         # What is said inside holds by itself, or with guesses, and helps; long runs serve bounds of
         # time, once it is known what is due.
-        found(inner, short[:1])
+        prove_open(inner, short[:1])
         for guess in self._guesses:
             for count in short:
                 if {*inner, *rest} <= self._induced.keys():
                     break
-                found(rest, [count], guess)
-                if found(inner, short):
-                    found(rest, [count], guess)
+                prove_open(rest, [count], guess)
+                if prove_open(inner, short):
+                    prove_open(rest, [count], guess)
                 if {*rest} - {*timed} <= self._induced.keys():
-                    found(timed, long)
+                    prove_open(timed, long)
         # Whatever is computed, what control says may suffice.
-        found(inner, short, near=near)
+        prove_open(inner, short, near=near)
 
     def solve(self, name: str, limit_seconds: float) -> Verdict:
         """Prove an assertion, or find a fault, or say how far there is none.
@@ -298,16 +298,16 @@ class Circuit:
         literal = self._step.bad[number]
         named = self._named(range(len(self._step.latches)))
         reach = Reach(self._step, [literal], self.names.inputs, named, self._control)
-        found = reach.found(long_search(limit_seconds))
-        if found is None or not found.claims:
+        reached = reach.found(long_search(limit_seconds))
+        if reached is None or not reached.claims:
             return Verdict("bounded", 0)
-        return Verdict("proved", found.cycles, states=found.states)
+        return Verdict("proved", reached.cycles, states=reached.states)
 
     def _search(self, limit_seconds: float, most_cycles: int = 0) -> Verdict:
         limit = max(1, round(limit_seconds))
         text = self._abc(f"bmc3 -F {most_cycles or MOST_CYCLES} -T {limit} -v", limit_seconds)
-        if found := _FAULT.search(text):
-            return Verdict("refuted", int(found[1]) + 1, fault=self._trace())
+        if fault := _FAULT.search(text):
+            return Verdict("refuted", int(fault[1]) + 1, fault=self._trace())
         frames = [int(number) for number in re.findall(r"^\s*(\d+) [+:]", text, re.MULTILINE)]
         return Verdict("bounded", max(frames, default=0) + 1)
 
@@ -358,17 +358,19 @@ def outcome(text: str) -> Verdict | None:
     An invariant that it did not check, as when time ran out just then, is no proof.
     """
     if _PROVED.search(text):
-        found = _INVARIANT.search(text)
-        if found and not _VERIFIED.search(text):
+        invariant = _INVARIANT.search(text)
+        if invariant and not _VERIFIED.search(text):
             return None
-        return Verdict("proved", int(found[1]) if found else 1, int(found[2]) if found else 0)
-    if found := _FAULT.search(text):
-        return Verdict("refuted", int(found[1]) + 1)
+        return Verdict(
+            "proved", int(invariant[1]) if invariant else 1, int(invariant[2]) if invariant else 0
+        )
+    if fault := _FAULT.search(text):
+        return Verdict("refuted", int(fault[1]) + 1)
     return None
 
 
 def failure(text: str) -> str:
     """Return the first error in what Yosys and its front end say."""
     lines = [line.strip() for line in text.splitlines()]
-    found = [line for line in lines if "ERROR: " in line]
-    return (found or lines or ["it said nothing"])[0]
+    errors = [line for line in lines if "ERROR: " in line]
+    return (errors or lines or ["it said nothing"])[0]

@@ -37,11 +37,11 @@ def together(
     context = get_context("fork")
     waiting = iter(enumerate(proofs))
     running: dict[Connection, tuple[int, ForkProcess]] = {}
-    found: dict[int, list[ProofRow]] = {}
+    rows_of: dict[int, list[ProofRow]] = {}
     if progress:
         progress(0, len(proofs))
     try:
-        while len(found) < len(proofs):
+        while len(rows_of) < len(proofs):
             for number, proof in islice(waiting, (os.cpu_count() or 1) - len(running)):
                 here, there = context.Pipe(duplex=False)
                 process = context.Process(target=_prove, args=(proof, there, tool_group()))
@@ -51,18 +51,18 @@ def together(
             ready = wait(list(running))
             for here in [item for item in running if item in ready]:
                 number, process = running[here]
-                found[number] = _rows(here)
+                rows_of[number] = _rows(here)
                 process.join()
                 del running[here]
                 if progress:
-                    progress(len(found), len(proofs))
+                    progress(len(rows_of), len(proofs))
     finally:
         for _, process in running.values():
             process.terminate()
         for here, (_, process) in running.items():
             process.join()
             here.close()
-    return [row for number in range(len(proofs)) for row in found[number]]
+    return [row for number in range(len(proofs)) for row in rows_of[number]]
 
 
 def _prove(proof: Callable[[], Iterable[ProofRow]], there: Connection, group: int) -> None:

@@ -45,7 +45,7 @@ class Transition:
             latches.append((words[0], None if first == own else first))
         shown = tuple(int(line) for line in lines[registers : registers + outputs])
         literals = [int(line) for line in lines[registers + outputs : -1]]
-        found, data, place = [], lines[-1], 0
+        ands, data, place = [], lines[-1], 0
 
         def delta() -> int:
             nonlocal place
@@ -61,33 +61,33 @@ class Transition:
         for number in range(gates):
             own = 2 * (1 + inputs + registers + number)
             left = own - delta()
-            found.append((left, left - delta()))
+            ands.append((left, left - delta()))
         asserted, assumed = tuple(literals[:bad]), tuple(literals[bad:])
-        return cls(inputs, tuple(latches), asserted, assumed, tuple(found), shown)
+        return cls(inputs, tuple(latches), asserted, assumed, tuple(ands), shown)
 
 
 def cone(circuit: Transition, literals: Collection[int]) -> set[int]:
     """Return the variables that literals depend on in one cycle."""
     first = 1 + circuit.inputs + len(circuit.latches)
-    found: set[int] = set()
+    variables: set[int] = set()
     waiting = [literal >> 1 for literal in literals]
     while waiting:
         place = waiting.pop()
-        if place in found:
+        if place in variables:
             continue
-        found.add(place)
+        variables.add(place)
         if place >= first:
             waiting += [operand >> 1 for operand in circuit.gates[place - first]]
-    return found
+    return variables
 
 
 def cone_registers(circuit: Transition, literals: Collection[int]) -> list[int]:
     """Return the numbers of registers that literals depend on, in any number of cycles."""
     first, gates = 1 + circuit.inputs, 1 + circuit.inputs + len(circuit.latches)
-    found: set[int] = set()
+    needed: set[int] = set()
     waiting: set[int] = set(literals)
     while waiting:
-        new = {place - first for place in cone(circuit, waiting) if first <= place < gates} - found
-        found |= new
+        new = {place - first for place in cone(circuit, waiting) if first <= place < gates} - needed
+        needed |= new
         waiting = {circuit.latches[place][0] for place in new}
-    return sorted(found)
+    return sorted(needed)

@@ -26,14 +26,14 @@ SLAVE_ERROR, DECODE_ERROR = 2, 3
 def read_image(project: Path, entry: Mapping[str, Any]) -> bytes:
     """Return the image that `design.json` describes, which must have its size."""
     path: Path = project / entry["file"]
-    found = path.read_bytes() if path.is_file() else None
-    if found is None or len(found) != entry["bytes"]:
-        state = "does not exist" if found is None else f"has {len(found)} bytes"
+    image = path.read_bytes() if path.is_file() else None
+    if image is None or len(image) != entry["bytes"]:
+        state = "does not exist" if image is None else f"has {len(image)} bytes"
         raise FileNotFoundError(
             f"the image of the external memory, {path}, {state}; {entry['bytes']} bytes are "
             "needed: emit the project again"
         )
-    return found
+    return image
 
 
 def memory_options(entry: Mapping[str, Any]) -> dict[str, int]:

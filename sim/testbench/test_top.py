@@ -270,10 +270,10 @@ async def outputs_equal_reference(dut: object) -> None:
     ]
     for monitor in bench.monitors:
         name = monitor.port.name
-        found = compare(
+        difference = compare(
             monitor.port, monitor.log.beats, vectors[f"expected.{name}"], vectors[f"mask.{name}"]
         )
-        problems += [found] if found else []
+        problems += [difference] if difference else []
     if bench.hung:
         problems.append(f"the design hangs: no beat moved any more at cycle {bench.now()}")
         if bench.memory and (bench.memory.bursts or bench.memory.waiting):

@@ -1,6 +1,7 @@
 """How a result is judged: what varies, channel by channel, where operators say channels lie."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -80,6 +81,17 @@ def test_few_values_are_said_and_no_infinity():
     for item in (closeness(x, x), closeness(torch.zeros(8, 2), torch.zeros(8, 2))):
         assert str(item) == "nothing lost"
     assert "inf" not in str(closeness(x, x + math.inf))
+    close = closeness(5 + x / 1e4, torch.full_like(x, 5.0)).fewer
+    low, high = re.search("varies from (.*) to ([0-9.]*)", close).groups()
+    assert float(low) < 5 < float(high)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.bool])
+def test_examples_that_tell_nothing_are_said(dtype):
+    unvarying = torch.ones(8, 2, dtype=dtype)
+    assert "they tell nothing of it" in closeness(unvarying, unvarying).fewer
+    assert closeness(unvarying[:2], unvarying[:2]).fewer == ""
+    assert closeness(torch.eye(8, 2).to(dtype), unvarying).fewer != ""
 
 
 def test_what_does_not_vary_is_compared_by_its_value():

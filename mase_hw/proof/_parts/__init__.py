@@ -37,4 +37,4 @@ def parts() -> Iterator[type[Part]]:
 
 def part_of(cell: Cell) -> Part | None:
     """Part that a cell is proved as, if any."""
-    return next((found for cls in parts() if (found := cls.of(cell))), None)
+    return next((part for cls in parts() if (part := cls.of(cell))), None)

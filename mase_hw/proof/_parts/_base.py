@@ -36,8 +36,8 @@ class Part:
         """
         if cell.module != cls.module:
             return None
-        given = {name.lower(): value for name, value in cell.parameters.items()}
-        return cls(**{item.name: given[item.name] for item in fields(cls)})
+        parameters = {name.lower(): value for name, value in cell.parameters.items()}
+        return cls(**{item.name: parameters[item.name] for item in fields(cls)})
 
     @property
     def images(self) -> Mapping[str, str]:

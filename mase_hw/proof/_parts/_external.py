@@ -65,9 +65,9 @@ class AxiSource(Part):
     @classmethod
     def of(cls, cell: Cell) -> Part | None:
         """Return the source with the cell's parameters, where its region is small."""
-        found = super().of(cell)
-        few = isinstance(found, AxiSource) and found.words * found.width <= MOST_BITS
-        return found if few else None
+        part = super().of(cell)
+        few = isinstance(part, AxiSource) and part.words * part.width <= MOST_BITS
+        return part if few else None
 
     @property
     def needs(self) -> list[int]:

@@ -27,9 +27,9 @@ class RomSource(Part):
     @classmethod
     def of(cls, cell: Cell) -> Part | None:
         """Return the source with the cell's parameters, and words that tell their places."""
-        found = super().of(cell)
-        few = isinstance(found, RomSource) and len(found.order) * found.hold <= MOST_BEATS
-        return found if few else None
+        part = super().of(cell)
+        few = isinstance(part, RomSource) and len(part.order) * part.hold <= MOST_BEATS
+        return part if few else None
 
     @property
     def order(self) -> Sequence[int]:
@@ -63,8 +63,8 @@ class RomSource(Part):
     def proofs(cls) -> Sequence[Part]:
         """One word up to five, one beat up to three."""
         sizes = ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3))
-        found = [cls(*item) for item in sizes]
-        return [*found, cls(3, 2, block=True), cls(3, 2, logic=True)]
+        sources = [cls(*item) for item in sizes]
+        return [*sources, cls(3, 2, block=True), cls(3, 2, logic=True)]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class LayerSource(RomSource):
     def proofs(cls) -> Sequence[Part]:
         """One layer up to three, one word up to three, one walk up to three, one beat or two."""
         sizes = ((1, 1, 2, 1), (3, 1, 1, 2), (2, 1, 3, 1), (2, 2, 2, 2), (1, 2, 3, 3), (3, 1, 2, 3))
-        found = [
+        sources = [
             cls(depth, hold, layers=layers, walks=walks) for depth, hold, layers, walks in sizes
         ]
-        return [*found, cls(2, 1, block=True, walks=2)]
+        return [*sources, cls(2, 1, block=True, walks=2)]
