@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,23 +157,27 @@ class Curve:
         return [item for _, item in sorted(self.measured, key=lambda pair: -pair[0])[:count]]
 
 
-def layer_entries(config: Table) -> dict[str, tuple[str, Callable[[str], str]]]:
-    """Return of each layer of BERT its format, and a function from an operand to its widths."""
+def layer_entries(config: Table) -> list[tuple[str, str, str, str]]:
+    """Return the layers of BERT, each with its format, and width and fraction of data and weight.
 
-    def widths(entry: Table) -> Callable[[str], str]:
-        keys = ("width", "frac_width")
-        return lambda operand: ".".join(
-            str(entry[f"{operand}_{key}"]) for key in keys if f"{operand}_{key}" in entry
-        )
-
-    return {
-        re.sub("^model_(bert_)?(encoder_)?", "", name): (
-            str(entry["config"].get("name", "none")),
-            widths(entry["config"]),
-        )
-        for name, entry in config.items()
-        if name not in ("by", "default")
-    }
+    Args:
+        config: number formats by name.
+    """
+    found = []
+    for name, table in config.items():
+        entry = table.get("config", {}) if isinstance(table, Mapping) else {}
+        if "name" in entry and name != "default":
+            data, weight = (
+                ".".join(
+                    str(entry[f"{operand}_{key}"])
+                    for key in ("width", "frac_width")
+                    if f"{operand}_{key}" in entry
+                )
+                for operand in ("data_in_0", "weight")
+            )
+            layer = re.sub("^model_(bert_)?(encoder_)?", "", name)
+            found.append((layer, str(entry["name"]), data, weight))
+    return found
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:

@@ -10,10 +10,10 @@ import pytest
 
 from mase_hw.errors import ConfigError
 from mase_hw.experiments import Experiment, Outcome, experiment, experiments, run_experiment
-from mase_hw.experiments._architectures import AGAIN, COMPRESSED, PLAIN, Architectures
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import mean_and_error
-from mase_hw.experiments.ptq_qat import knee
+from mase_hw.experiments.architectures import AGAIN, COMPRESSED, PLAIN, Architectures
+from mase_hw.experiments.compression import knee
 
 NAMES = {
     "areas",

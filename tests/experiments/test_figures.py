@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from mase_hw._drawing import curves, save_figure
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments.precisions import draw
+from mase_hw.experiments.number_formats import draw
 from mase_hw.training import standard_error
 
 

@@ -153,7 +153,7 @@ def precision(quick: bool) -> Iterator[Row]:
     """Compare BERT-tiny with itself in fixed point."""
     from mase_hw.emit.flow import quantize
     from mase_hw.experiments import Subject
-    from mase_hw.experiments.ptq_qat import linear_layers
+    from mase_hw.experiments.compression import linear_layers
     from mase_hw.training import evaluate, standard_error
 
     subject = Subject.load("bert-tiny", train=1024 if quick else None)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import canonicalize, quantize
-from mase_hw.experiments._base import Outcome
+from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments._subject import Subject
-from mase_hw.experiments.ptq_qat import linear_layers
+from mase_hw.experiments._subject import Subject, steps
+from mase_hw.experiments.compression import linear_layers
 from mase_hw.graph import trace
 from mase_hw.graph.masks import hold_masks
 from mase_hw.models.builder import build
@@ -125,3 +126,52 @@ def _sampler(name: str, seed: int) -> BaseSampler:
         return optuna.samplers.GridSampler(SPACE, seed=seed)
     kinds = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
     return kinds[name](seed=seed)
+
+
+SAMPLERS = ("random", "grid", "tpe")
+
+
+class Samplers(Experiment):
+    """Best accuracy on validation samples so far, one curve a sampler."""
+
+    name = "samplers"
+    title = "best accuracy so far against trial: random, grid, TPE"
+    settings: ClassVar[Table] = {"trials": 100, "train": 1024, "validation": 500, "epochs": 1}
+    quick: ClassVar[Table] = {"train": 256, "validation": 300}
+
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
+        architectures = Architectures(size, self.seed)
+        advance = steps(progress, len(SAMPLERS) * size["trials"])
+        curves, rows = {}, []
+        for name in SAMPLERS:
+            curves[name], best = architectures.search(name, PLAIN, advance)
+            rows.append((name, *best))
+        return architectures.outcome("sampler", curves, rows)
+
+
+STATES = (PLAIN, COMPRESSED, AGAIN)
+
+
+class CompressionAware(Experiment):
+    """No compression, compression after training, and training once more after it."""
+
+    name = "compression-aware"
+    title = "best so far: no compression, compressed, compressed and trained again"
+    settings: ClassVar[Table] = {
+        "trials": 100,
+        "train": 512,
+        "validation": 500,
+        "epochs": 1,
+        "sparsity": 0.5,
+        "width": 4,
+    }
+    quick: ClassVar[Table] = {"trials": 30, "train": 256, "validation": 300}
+
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
+        architectures = Architectures(size, self.seed)
+        advance = steps(progress, len(STATES) * size["trials"])
+        curves, rows = {}, []
+        for state in STATES:
+            curves[state], best = architectures.search("tpe", state, advance)
+            rows.append((state, *best))
+        return architectures.outcome("search", curves, rows)
