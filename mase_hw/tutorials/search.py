@@ -23,7 +23,7 @@ from mase_hw.search import Samples
 logger = logging.getLogger(__name__)
 
 
-def main(folder: Path, *, trials: int = 4, samples: int = 256) -> dict[str, float]:
+def main(folder: Path, *, trials: int = 4, samples: int = 512) -> dict[str, float]:
     """Run the tutorial, and return the best accuracy of each sampler on validation samples.
 
     Args:
@@ -63,7 +63,7 @@ def main(folder: Path, *, trials: int = 4, samples: int = 256) -> dict[str, floa
             {
                 "sampler": sampler,
                 "trials": trials,
-                "training": {"epochs": 1, "learning_rate": 1e-3},
+                "training": {"epochs": 1, "learning_rate": 3e-4, "batch_size": 16},
                 "space": {"architecture": space},
             },
             output=folder / sampler,
