@@ -29,7 +29,7 @@ def experiment(
 
     Options:
         name: name of the experiment; without one all are listed.
-        quick: smaller sizes: two minutes of processor time or so.
+        quick: smaller sizes: a few minutes of processor time.
         seed: seed of sampling, training and search.
         set: size to take in place of the experiment's, such as trials=50 or widths=[4, 8].
         output: folder to write (default: build/experiments/NAME).

@@ -43,13 +43,13 @@ class Outcome:
 
 
 class Experiment(ABC):
-    """One experiment, one file of this folder.
+    """One experiment.
 
     Attributes:
         name: the word a command uses.
         title: what it shows.
-        settings: sizes of a run, of ten minutes of processor time at the most.
-        quick: those of a run of two minutes or so, where they differ.
+        settings: sizes of a run.
+        quick: those of a run of a few minutes of processor time, where they differ.
         seed: added to the seeds of what is drawn, trained and searched.
     """
 

@@ -57,9 +57,10 @@ class Architectures:
     def accuracy(self, arguments: Record, state: str) -> float:
         """Return the accuracy of an architecture that is trained, and compressed up to a state."""
         states = self._known.setdefault(json.dumps(arguments), {})
-        if state not in states:
-            states |= self._compressed(arguments) if state != PLAIN else {}
-            states.setdefault(PLAIN, self._score(self._trained(arguments)))
+        if state not in states and state == PLAIN:
+            states[PLAIN] = self._score(self._trained(arguments))
+        elif state not in states:
+            states |= self._compressed(arguments)
         return states[state]
 
     def _trained(self, arguments: Record) -> Any:
