@@ -17,7 +17,7 @@ from mase_hw.deploy.board import Board, fitting, load_board, make_bitstream
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.deployment import Deployment
 from mase_hw.emit.flow import measured, quantize, to_hardware, with_loops
-from mase_hw.emit.preflight import batch_notes
+from mase_hw.emit.preflight import batch_notes, idle_notes
 from mase_hw.emit.project import Project, check_folder, write_project
 from mase_hw.emit.reload import with_headroom
 from mase_hw.emit.warnings import check_sqnr, warnings
@@ -152,7 +152,7 @@ def emit_verilog(
             warnings=warned,
             parameters=parameters,
         )
-        for note in (*batch_notes(mg), *warned):
+        for note in (*batch_notes(mg), *idle_notes(mg), *warned):
             _logger.warning("%s", note)
         return project
 

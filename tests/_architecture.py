@@ -5,29 +5,14 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 # A layer imports only its own rank and the ranks before it.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    (
-        "errors",
-        "_drawing",
-        "_config_file",
-        "_cache",
-        "_results",
-        "_processes",
-        "registry",
-        "_checks",
-        "_kinds",
-        "_aten",
-        "_stages",
-        "_collection",
-        "_logs",
-        "_resources",
-        "_native",
-        "rtl",
-        "templates",
-    ),
+    ("errors", "_drawing", "_config_file", "_cache", "_results", "_processes", "registry",
+     "_checks", "_kinds", "_aten", "_stages", "_collection", "_logs", "_resources", "_native",
+     "rtl", "templates"),
     ("formats",),
     ("geometry",),
     ("arithmetic",),
@@ -44,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("deploy",),
     ("models", "data", "training", "search", "pipelines", "precision", "kernels", "nn"),
     ("api", "experiments", "report", "doctor", "cli", "__init__", "tutorials"),
-)
+)  # fmt: skip
 RANKS = {layer: rank for rank, layers in enumerate(LAYERS) for layer in layers}
 # Folders of the checkout that are packages of `mase_hw`.
 MAPPED = ("sim", "kernels", "rtl", "templates")
@@ -52,19 +37,9 @@ MAPPED = ("sim", "kernels", "rtl", "templates")
 NEUTRAL = ("mase_hw/timing", "mase_hw/passes", "mase_hw/search", "mase_hw/emit", "sim", "templates")
 TEXT_SUFFIXES = (".j2", ".cpp", ".h", ".sv", ".vlt")
 TOP_LEVEL = (
-    "pyproject.toml",
-    "mase_hw",
-    "templates",
-    "rtl",
-    "sim",
-    "kernels",
-    "tests",
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "LICENSE",
-    "constraints.txt",
-)
+    "pyproject.toml", "mase_hw", "templates", "rtl", "sim", "kernels", "tests", "README.md",
+    "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "constraints.txt",
+)  # fmt: skip
 
 
 def named_units(root: Path, names: Collection[str]) -> list[str]:
@@ -74,11 +49,7 @@ def named_units(root: Path, names: Collection[str]) -> list[str]:
         for path in _files(root / folder):
             where = path.relative_to(root)
             if path.suffix == ".py":
-                tree = ast.parse(path.read_text())
-                found += [
-                    f"{where}:{line}: {what}"
-                    for line, what in _named(tree, _package(root, path), names)
-                ]
+                found += [f"{where}:{line}: {what}" for line, what in _named(root, path, names)]
             elif path.suffix in TEXT_SUFFIXES:
                 for number, line in enumerate(path.read_text().splitlines(), 1):
                     quoted = re.findall(r"[\"']([^\"']*)[\"']", line)
@@ -88,7 +59,8 @@ def named_units(root: Path, names: Collection[str]) -> list[str]:
     return found
 
 
-def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tuple[int, str]]:
+def _named(root: Path, path: Path, names: Collection[str]) -> Iterator[tuple[int, str]]:
+    tree = _tree(path)
     ignored = {id(node) for node in _docstrings(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -96,7 +68,7 @@ def _named(tree: ast.Module, folder: str, names: Collection[str]) -> Iterator[tu
                 yield node.lineno, repr(node.value)
         elif isinstance(node, ast.Attribute) and node.attr == "aten":
             yield node.lineno, ast.unparse(node)
-    for line, module in _imports(tree, folder):
+    for line, module in _imports(root, path):
         package, *parts = module.removeprefix("mase_hw.").split(".")
         if package in ("ops", "formats") and set(parts) & set(names):
             yield line, f"import of {module}"
@@ -131,7 +103,7 @@ def upward_imports(root: Path) -> list[str]:
         if layer not in RANKS:
             found.append(f"{where}: {layer} is not in the order of the layers")
             continue
-        for line, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+        for line, imported in _imports(root, path):
             target = _layer_of(root, imported)
             if RANKS.get(target, -1) > RANKS[layer]:
                 found.append(f"{where}:{line}: {layer} imports {imported} of {target}")
@@ -142,7 +114,7 @@ def imports_of_tests(root: Path) -> list[str]:
     return [
         f"{path.relative_to(root)}:{line}: {name}"
         for path, _ in _modules(root)
-        for line, name in _imports(ast.parse(path.read_text()), _package(root, path), "tests")
+        for line, name in _imports(root, path, "tests")
     ]
 
 
@@ -152,7 +124,7 @@ def package_circles(root: Path) -> list[str]:
     for path, module in _modules(root):
         layer = module.split(".")[1]
         targets = edges.setdefault(layer, set())
-        for _, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+        for _, imported in _imports(root, path):
             target = _layer_of(root, imported)
             # What the top shows lies below it.
             targets |= {target} - {layer, "__init__"}
@@ -167,7 +139,7 @@ def file_circles(root: Path) -> list[str]:
     edges: dict[str, set[str]] = {module: set() for _, module in _modules(root)}
     files = {module for path, module in _modules(root) if path.name != "__init__.py"}
     for path, module in _modules(root):
-        for _, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+        for _, imported in _imports(root, path):
             edges[module] |= {imported, imported.rpartition(".")[0]} & files - {module}
     return _circles(edges)
 
@@ -186,7 +158,7 @@ def private_imports(root: Path) -> list[str]:
     found = []
     for path, module in _modules(root):
         layer, where = module.split(".")[1], path.relative_to(root)
-        for line, imported in _imports(ast.parse(path.read_text()), _package(root, path)):
+        for line, imported in _imports(root, path):
             _, package, *rest = *imported.split("."), ""
             if package != layer and any(re.match(r"_[a-z]", part) for part in rest):
                 found.append(f"{where}:{line}: {layer} imports {imported}")
@@ -211,26 +183,28 @@ def _layer_of(root: Path, imported: str) -> str:
     return name if any(folder.exists() for folder in folders) else "__init__"
 
 
-def _imports(tree: ast.Module, package: str, source: str = "mase_hw") -> Iterator[tuple[int, str]]:
-    """Yield the line and the dotted name of everything imported from `source`."""
-    for node in ast.walk(tree):
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
+def _imports(root: Path, path: Path, source: str = "mase_hw") -> list[tuple[int, str]]:
+    """Return the line and the dotted name of everything that a file imports from `source`."""
+    parents, found = _package(root, path).split("."), []
+    for node in ast.walk(_tree(path)):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            parents = package.split(".")
             base = parents[: len(parents) - node.level + 1] if node.level else []
             module = ".".join([*base, *([node.module] if node.module else [])])
             names = [f"{module}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
-            names = [
-                argument.value
-                for argument in node.args
-                if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
-            ]
-        for name in names:
-            if name == source or name.startswith(f"{source}."):
-                yield node.lineno, name
+        elif isinstance(node, ast.Call) and _called(node) == "import_module":
+            values = [item.value for item in node.args if isinstance(item, ast.Constant)]
+            names = [item for item in values if isinstance(item, str)]
+        found += [(node.lineno, name) for name in names if f"{name}.".startswith(f"{source}.")]
+    return found
 
 
 def misnamed_modules(root: Path) -> list[str]:
@@ -256,14 +230,6 @@ def orphan_modules(root: Path) -> list[str]:
         reached.add(stem)
         owned |= {other for other in texts if re.search(rf"\b{other}\b", texts[stem])}
     return [f"{stem}.sv belongs to no cell" for stem in sorted(set(texts) - owned)]
-
-
-def _is_named(stem: str, sources: str, abbreviations: Collection[str]) -> bool:
-    """Return true when Python names a module, whole or up to the format's abbreviation."""
-    base, _, last = stem.rpartition("_")
-    if last in abbreviations and re.search(rf"\b{base}_\{{", sources):
-        return True
-    return re.search(rf"\b{stem}\b", sources) is not None
 
 
 def missing_packages(root: Path) -> list[str]:
@@ -321,12 +287,8 @@ def _files(folder: Path) -> Iterator[Path]:
 # What yields where to write; below it anything may be written.
 DOORS = ("result_file", "result_folder", "claimed", "claim")
 TEMPORARY = (
-    "result_file",
-    "whole_file",
-    "scratch_folder",
-    "TemporaryDirectory",
-    "NamedTemporaryFile",
-)
+    "result_file", "whole_file", "scratch_folder", "TemporaryDirectory", "NamedTemporaryFile",
+)  # fmt: skip
 # Modules that write below a temporary folder, or a folder of the cache, which their callers have.
 BELOW = (
     "mase_hw/_cache.py", "mase_hw/deploy/board.py", "mase_hw/deploy/bus.py",
@@ -367,7 +329,7 @@ def _calls(root: Path, inside: Collection[str] = ()) -> Iterator[tuple[str, str,
         for path in sorted((root / folder).rglob("*.py")):
             where = str(path.relative_to(root))
             where = where if folder == "mase_hw" else f"mase_hw/{where}"
-            yield from ((where, *item) for item in _below(ast.parse(path.read_text()), "", inside))
+            yield from ((where, *item) for item in _below(_tree(path), "", inside))
 
 
 def _below(node: ast.AST, name: str, inside: Collection[str]) -> Iterator[tuple[str, ast.Call]]:

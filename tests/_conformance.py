@@ -43,13 +43,9 @@ FIXED_RESULT: Entry = {"data_out_name": DEFAULT_FORMAT, "data_out_width": 8}
 # of 3 divides them, and no size of the examples is a multiple of them.
 BLOCK: Entry = {"block_size": 6}
 CHOICES: tuple[Entry, ...] = (
-    {},
-    {"width": 6},
-    {"width": 4},
-    {"scale": 0.5},
-    {"exponent_bias_width": 4},
+    {}, {"width": 6}, {"width": 4}, {"scale": 0.5}, {"exponent_bias_width": 4},
     {"exponent_width": 4},
-)
+)  # fmt: skip
 # Everything in the format, the operands alone, the result alone.
 ARRANGEMENTS = 3
 
@@ -305,12 +301,17 @@ def _draw(operator: str, name: str) -> str:
 
 
 @cache
-def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
+def captured(examples: tuple[Example, ...]) -> MaseGraph:
     model = SideBySide(
         [example.module for example in examples], [len(example.inputs) for example in examples]
     )
     inputs = tuple(value for example in examples for value in example.inputs)
-    return canonicalize(trace(model.eval(), inputs, name="operators"))
+    return trace(model.eval(), inputs, name="operators")
+
+
+@cache
+def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
+    return canonicalize(captured(examples))
 
 
 def part_number(node: Node) -> int:

@@ -7,6 +7,7 @@ defined. Ruff asks for the docstrings of modules, classes and functions.
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -31,6 +32,7 @@ class Documented:
         return f"{self.path}:{self.node.lineno}: {self.node.name}"
 
 
+@cache
 def definitions(root: Path) -> list[Documented]:
     files = sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py"))
     return [

@@ -87,7 +87,7 @@ def distances(base: str) -> dict[Path, int]:
         base: the commit that the working tree is compared with.
 
     Raises:
-        pytest.UsageError: where git has no such commit.
+        pytest.UsageError: where there is no git, no repository, or no such commit.
     """
     users: dict[Path, set[Path]] = {}
     for path in _sources():
@@ -120,11 +120,12 @@ def _changed(base: str) -> Iterator[Path]:
 def _differing(base: str) -> Iterable[str]:
     changed = ["diff", "--name-only", base, "--"]
     for command in (changed, ["ls-files", "--others", "--exclude-standard"]):
-        done = subprocess.run(
-            ["git", *command], cwd=ROOT, capture_output=True, text=True, check=False
-        )
+        try:
+            done = subprocess.run(["git", *command], cwd=ROOT, capture_output=True, text=True)
+        except FileNotFoundError:
+            raise pytest.UsageError(f"--touched {base}: git is not installed") from None
         if done.returncode:
-            raise pytest.UsageError(f"--touched {base}: {done.stderr.strip()}")
+            raise pytest.UsageError(f"--touched {base}: {done.stderr.splitlines()[0]}")
         yield from done.stdout.splitlines()
 
 
@@ -139,24 +140,25 @@ def _text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _imported(path: Path) -> Iterator[Path]:
-    """Yield the files that a file imports.
+@cache
+def _imported(path: Path) -> set[Path]:
+    """Return the files that a file imports.
 
     A package of the product stands for all files of its folder, which registries walk.
     """
-    if path.name == "__init__.py" and path.parent not in (ROOT / "mase_hw", ROOT / "tests"):
-        yield from (item for item in path.parent.glob("*.py") if item != path)
-        yield from path.parent.glob("*/__init__.py")
+    names: list[str] = []
     for node in ast.walk(ast.parse(_text(path))):
         if isinstance(node, ast.Import):
-            names: Iterable[str] = [item.name for item in node.names]
+            names += [item.name for item in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            names = [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
-        else:
-            continue
-        yield from (found for name in names if (found := _file(name)) and found != path)
+            names += [node.module, *(f"{node.module}.{item.name}" for item in node.names)]
+    files = {file for name in names if (file := _file(name))}
+    if path.name == "__init__.py" and path.parent not in (ROOT / "mase_hw", ROOT / "tests"):
+        files |= {*path.parent.glob("*.py"), *path.parent.glob("*/__init__.py")}
+    return files - {path}
 
 
+@cache
 def _file(module: str) -> Path | None:
     parts = module.split(".")
     if parts[0] == "mase_hw" and parts[1:2] and parts[1] in OUTSIDE:

@@ -2,15 +2,12 @@
 
 Nothing in it may run as code, and what lies beside it must be there afterwards.
 
-`python -m tests.fuzz [--count 5000] [--seed 0]`, in the checkout's root, tries as many and prints
-each failure with its number; `tests/test_fuzz.py` tries a sample. Nothing is built or trained:
-engines, synthesis and training stand for themselves.
+`tests/test_fuzz.py` tries a sample. Nothing is built or trained: engines, synthesis and training
+stand for themselves.
 """
 
 from __future__ import annotations
 
-import argparse
-import collections
 import contextlib
 import copy
 import functools
@@ -613,26 +610,3 @@ def _try(
     if "Traceback" in said.getvalue():
         return Failure(number, case.__name__, said.getvalue()[-2000:])
     return Failure(number, case.__name__, ground.harm) if ground.harm else None
-
-
-def main() -> int:
-    """Try as many as are asked for, and print what failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=5000)
-    parser.add_argument("--start", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    numbers = range(options.start, options.start + options.count)
-    failures = tried(options.seed, numbers)
-    for failure in failures:
-        sys.stdout.write(f"--- {failure.number} {failure.what}\n{failure.text}\n")
-    kinds = collections.Counter(failure.text.strip().splitlines()[-1][:80] for failure in failures)
-    for kind, count in kinds.most_common():
-        sys.stdout.write(f"{count:5} {kind}\n")
-    sys.stdout.write(f"{options.count} tried, {len(failures)} failed\n")
-    return int(bool(failures))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
@@ -21,20 +21,16 @@ from nbclient import NotebookClient
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+from mase_hw import tutorials
 from tests._readme import ROOT
 
-FOLDER = ROOT / "mase_hw" / "tutorials"
+FOLDER = Path(tutorials.__path__[0])
 # The order of the lectures.
 NAMES = (
-    "graph",
-    "bert",
-    "pruning",
-    "search",
-    "mixed_precision",
-    "fit",
-    "perceptron",
-    "software",
-)
+    "graph", "bert", "pruning", "search", "mixed_precision", "fit", "perceptron", "software",
+)  # fmt: skip
+# What a machine's speed decides.
+SPEED = re.compile(r"(naive / fused|, ms)'?: [\d.e+]+")
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
 PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")
@@ -72,19 +68,27 @@ def clean(made: NotebookNode) -> None:
                     shown[kind] = re.sub(PREFIXES, "", shown[kind])
 
 
+def figures(made: NotebookNode) -> list[str]:
+    """Return words and numbers that an executed notebook prints, but for speed."""
+    cells = [cell for cell in made.cells if cell.cell_type == "code"]
+    shown = [item.get("data", item) for cell in cells for item in cell.outputs]
+    texts = [item.get("text") or item.get("text/plain", "") for item in shown]
+    return re.findall(r"\d+\.?\d*(?:e[+-]?\d+)?|[^\s\d]+", re.sub(SPEED, "", "\n".join(texts)))
+
+
 def notebook_path(name: str) -> Path:
     return FOLDER / f"{name}.ipynb"
 
 
-def notebook(name: str, settings: Mapping[str, object] | None = None) -> NotebookNode:
+def notebook(name: str) -> NotebookNode:
     """Return the notebook of a tutorial, not executed."""
-    module = import_module(f"mase_hw.tutorials.{name}")
+    module = import_module(f"{tutorials.__name__}.{name}")
     text = inspect.getdoc(module) or ""
     title, *rest = re.sub(r"\n+ *python -m .*", "", text).split("\n", 1)
     cells = [
         new_markdown_cell(f"# {title.rstrip('.')}\n{''.join(rest)}".rstrip()),
         new_code_cell("\n\n\n".join(definitions(module))),
-        new_code_cell(arguments(module, settings or {})),
+        new_code_cell(arguments(module)),
         new_code_cell(SHOW.rstrip()),
         *sections(inspect.getsource(module.main)),
     ]
@@ -113,12 +117,12 @@ def definitions(module: ModuleType) -> Iterator[str]:
     yield "logger.addHandler(logging.StreamHandler(sys.stdout))\nlogger.setLevel(logging.INFO)"
 
 
-def arguments(module: ModuleType, settings: Mapping[str, object]) -> str:
+def arguments(module: ModuleType) -> str:
     name = module.__name__.rpartition(".")[2].replace("_", "-")
     lines = [f'folder = Path("build/tutorial-{name}")']
     for parameter in inspect.signature(module.main).parameters.values():
         if parameter.kind is parameter.KEYWORD_ONLY:
-            lines.append(f"{parameter.name} = {settings.get(parameter.name, parameter.default)!r}")
+            lines.append(f"{parameter.name} = {parameter.default!r}")
     return "\n".join(lines)
 
 

@@ -1,18 +1,14 @@
 """Random designs with forks and joins of every kind: exact under pauses, in the predicted cycles.
 
-`python -m tests.random_designs --count 200 --seed 0` says which seeds are wrong, and counts the
-others. A graph is drawn from the steps of `test_random_graphs` and more; what a format has no
-hardware for is fixed point. Every fourth seed has external weights, another fourth equal layers on
-the hardware of one.
+`python -m tests.bench survey` counts what becomes of many. A graph is drawn from the steps of
+`test_random_graphs` and more; what a format has no hardware for is fixed point. Every fourth seed
+has external weights, another fourth equal layers on the hardware of one.
 """
 
 from __future__ import annotations
 
-import argparse
 import random
-import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -71,15 +67,13 @@ MORE: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "minimum": lambda s, n: Call(torch.minimum),
     "choose": lambda s, n: Call(lambda x, y: torch.where(y > 0.1, x, y * 0.5)),
     "softmax of channels": lambda s, n: Call(lambda x, y: x.softmax(1)),
-    "attend": lambda s, n: Call(
-        lambda x, y: functional.scaled_dot_product_attention(x, y, x, is_causal=n % 2 == 1)
-    ),
+    "attend": lambda s, n: Call(lambda x, y: functional.scaled_dot_product_attention(x, y, x,
+        is_causal=n % 2 == 1)),
     "attention": lambda s, n: Attention(s[-1]),
     "rows by rows": lambda s, n: Call(lambda x, y: x @ y.transpose(-1, -2)),
     "columns by rows": lambda s, n: Call(lambda x, y: x.transpose(-1, -2) @ y),
-    "rms_norm": lambda s, n: Call(
-        lambda x, y, w: functional.rms_norm(x, (s[-1],), w), constant(s[-1])
-    ),
+    "rms_norm": lambda s, n: Call(lambda x, y, w: functional.rms_norm(x, (s[-1],), w),
+        constant(s[-1])),
     "group_norm": lambda s, n: layer(nn.GroupNorm(1, s[1])),
     "instance_norm": lambda s, n: layer(image(s, nn.InstanceNorm2d, nn.InstanceNorm1d)(s[1])),
     "padded": lambda s, n: layer(image(s, nn.Conv2d, nn.Conv1d)(s[1], s[1], 3, padding=1)),
@@ -87,9 +81,8 @@ MORE: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "largest": lambda s, n: layer(image(s, nn.MaxPool2d, nn.MaxPool1d)(3, 1, 1)),
     "mean of three": lambda s, n: layer(image(s, nn.AvgPool2d, nn.AvgPool1d)(3, 2, 1)),
     "gate": lambda s, n: Call(lambda x, y: x * y.mean(-1, keepdim=True)),
-    "squeeze and excite": lambda s, n: Call(
-        lambda x, y: y * torch.sigmoid(x.mean(tuple(range(2, x.dim())), keepdim=True))
-    ),
+    "squeeze and excite": lambda s, n: Call(lambda x,
+        y: y * torch.sigmoid(x.mean(tuple(range(2, x.dim())), keepdim=True))),
     "deviation": lambda s, n: Call(lambda x, y: x.std(-1, keepdim=True)),
     "below the largest": lambda s, n: Call(lambda x, y: x - x.amax(-1, keepdim=True)),
     "sums so far": lambda s, n: Call(lambda x, y: x.cumsum(-1 - n % (x.dim() - 1))),
@@ -106,10 +99,9 @@ MORE: dict[str, Callable[[Sequence[int], int], nn.Module]] = {
     "first column": lambda s, n: Call(lambda x, y: x[..., :1] * y),
     "rows in turn": lambda s, n: Call(lambda x, y: torch.cat(x.split(1, 1)[::-1], 1)),
     "gru": lambda s, n: recurrent(nn.GRU(s[-1], n + 1, batch_first=True)),
-    "lstm": lambda s, n: recurrent(
-        nn.LSTM(s[-1], n + 1, batch_first=True, bidirectional=n % 2 == 0)
-    ),
-}
+    "lstm": lambda s, n: recurrent(nn.LSTM(s[-1], n + 1, batch_first=True,
+        bidirectional=n % 2 == 0)),
+}  # fmt: skip
 KINDS = {**{name: make for name, make in STEPS.items() if name not in LEFT_OUT}, **MORE}
 # Joins are drawn more often.
 NAMES = [*sorted(KINDS), *sorted(MORE), *["join", "add", "mul", "linear", "gate"] * 3]
@@ -343,24 +335,3 @@ def fate(seed: int, samples: int = SAMPLES) -> Fate | None:
 
 def fates(seeds: Iterable[int], samples: int = SAMPLES) -> Iterator[Fate]:
     yield from (found for seed in seeds if (found := fate(seed, samples)) is not None)
-
-
-def main() -> int:
-    """Return 1 where a design is wrong, or something else than a message came."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    warnings.simplefilter("ignore")
-    torch.set_num_threads(1)
-    counts: dict[str, int] = {}
-    for found in fates(range(given.seed, given.seed + given.count)):
-        counts[found.what] = counts.get(found.what, 0) + 1
-        if found.what in ("wrong", "crash"):
-            sys.stdout.write(f"{found.seed} {found.what}: {found.why}\n")
-    sys.stdout.write(f"{counts}\n")
-    return int(any(name in counts for name in ("wrong", "crash")))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

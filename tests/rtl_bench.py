@@ -258,6 +258,12 @@ def lint(case: Case, folder: Path) -> None:
     call(command, folder, environment())
 
 
+def lint_top(folder: Path, *options: str) -> None:
+    """Fail on any warning of Verilator for the top of an emitted folder."""
+    words = ("--lint-only", "-Wall", "--top-module", "top", "-f", "files.f", *options)
+    call([str(VERILATOR_ROOT / "bin" / "verilator_bin"), *words], folder, environment())
+
+
 def environment() -> dict[str, str]:
     return {**os.environ, "VERILATOR_ROOT": str(VERILATOR_ROOT)}
 

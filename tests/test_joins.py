@@ -13,6 +13,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, EmissionError
 from mase_hw.graph import common, trace
+from tests.engines import as_predicted, exact
 
 
 class Function(nn.Module):
@@ -192,24 +193,14 @@ IN_FORMATS = {
 # Inferences end a cycle earlier and later in turn.
 IN_TURN = {("met above", 4)}
 SINGLE = (
-    "renamed",
-    "met elsewhere",
-    "met above",
-    "crossed",
-    "met later",
-    "in part",
-    "gate",
-    "rotated",
+    "renamed", "met elsewhere", "met above", "crossed", "met later", "in part", "gate", "rotated",
     "class token",
-)
+)  # fmt: skip
 
 
 def check(project, in_turn=False):
-    stalled = mase_hw.simulate(project, samples=60, stall=0.4, seed=3)
-    assert stalled.bit_exact, stalled.first_mismatch or stalled.violations
-    report = mase_hw.simulate(project, samples=40, queues=True)
-    assert report.bit_exact
-    assert report.as_predicted
+    exact(project, samples=60, stall=0.4, seed=3)
+    report = as_predicted(project, samples=40, queues=True)
     assert in_turn or report.interval_cycles == report.predicted_interval_cycles
     assert report.latency_cycles == report.predicted_latency_cycles
     assert len(report.queues) == len(DesignSummary.load(project.folder).queues)
@@ -258,9 +249,7 @@ def test_without_their_queues_streams_that_cross_are_refused(tmp_path):
 @pytest.mark.parametrize("name", ["gate", "rotated", "coordinates"])
 def test_the_other_engine(name, tmp_path):
     project = emit(name, tmp_path, parallelism=4)
-    report = mase_hw.simulate(project, samples=8, stall=0.4, seed=5, engine="cocotb")
-    assert report.bit_exact, report.first_mismatch or report.violations
-    assert report.elements > 0
+    exact(project, samples=8, stall=0.4, seed=5, engine="cocotb")
 
 
 def operators(graph):

@@ -1,30 +1,17 @@
-"""The notebooks are those of the tutorials' scripts, and run from the first cell to the last."""
-
-from pathlib import Path
+"""The notebooks are those of the tutorials' scripts, and their figures those of a run."""
 
 import nbformat
 import pytest
 
-from tests.notebooks import FOLDER, NAMES, execute, notebook, notebook_path
-
-QUICK = {
-    "graph": {"samples": 4},
-    "bert": {"samples": 256, "epochs": 1},
-    "pruning": {"epochs": 2},
-    "search": {"trials": 1, "samples": 64},
-    "fit": {"epochs": 2},
-    "mixed_precision": {"trials": 3, "epochs": 3},
-    "perceptron": {"epochs": 2, "samples": 5},
-    "software": {"samples": 50, "longest": 128},
-}
+from tests.notebooks import FOLDER, NAMES, clean, execute, figures, notebook, notebook_path
 
 
-def test_every_tutorial_is_a_notebook() -> None:
+def test_every_tutorial_is_a_notebook():
     assert {path.stem for path in FOLDER.glob("[a-z]*.py")} == set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_is_made_from_the_script(name: str) -> None:
+def test_the_notebook_is_made_from_the_script(name):
     """`python -m tests.notebooks NAME` writes it anew."""
     written = nbformat.read(notebook_path(name), as_version=4)
     made = notebook(name)
@@ -36,9 +23,11 @@ def test_the_notebook_is_made_from_the_script(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
-def test_the_notebook_runs(name: str, tmp_path: Path) -> None:
-    made = execute(notebook(name, QUICK[name]), tmp_path)
-    results = [output for cell in made.cells for output in cell.get("outputs", [])]
-    assert "text/plain" in results[-1].data
-    if "savefig(" in str(made) or ".draw(" in str(made):
-        assert any("image/svg+xml" in output.get("data", {}) for output in results)
+def test_the_notebook_shows_what_a_run_prints(name, tmp_path):
+    """Numbers within 5 %: processors add in other orders, and training carries that on."""
+    made = execute(notebook(name), tmp_path)
+    clean(made)
+    written = nbformat.read(notebook_path(name), as_version=4)
+    for found, shown in zip(figures(made), figures(written), strict=True):
+        assert found == shown or float(found) == pytest.approx(float(shown), rel=0.05)
+    assert str(made).count("image/svg+xml") == str(written).count("image/svg+xml")

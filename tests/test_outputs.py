@@ -8,7 +8,9 @@ import contextlib
 import contextvars
 import resource
 import shutil
+import subprocess
 import sys
+import time
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -178,7 +180,7 @@ WRITERS = {place: item for place, item in DOORS.items() if isinstance(item, tupl
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def template(tmp_path_factory):
     """A folder with models, data and projects."""
     folder = tmp_path_factory.mktemp("template")
     for name, text in (
@@ -200,7 +202,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(template, tmp_path, monkeypatch):
     shutil.copytree(template, tmp_path / "here")
     monkeypatch.chdir(tmp_path / "here")
     return tmp_path / "here"
@@ -285,14 +287,14 @@ def command_lines(app: typing.Any, words: tuple[str, ...] = ()) -> Iterator[tupl
             yield *words, command.name, "-o" if name in ("output", "out") else f"--{name}"
 
 
-def test_every_command_and_door_is_listed() -> None:
+def test_every_command_and_door_is_listed():
     assert set(command_lines(cli.build_app())) == COMMANDS.keys()
     assert door_sites(ROOT) == DOORS.keys()
     names = {words[0] for words in COMMANDS}
     assert {item for item in DOORS.values() if isinstance(item, str)} <= names
 
 
-def test_nothing_is_written_beside_the_door(tmp_path: Path) -> None:
+def test_nothing_is_written_beside_the_door(tmp_path):
     assert writes_beside_doors(ROOT) == []
     (tmp_path / "mase_hw").mkdir()
     text = (
@@ -306,7 +308,7 @@ def test_nothing_is_written_beside_the_door(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", BAD)
 @pytest.mark.parametrize("place", WRITERS)
-def test_a_function_replaces_only_what_it_wrote(place: str, kind: str, tmp_path: Path) -> None:
+def test_a_function_replaces_only_what_it_wrote(place, kind, tmp_path):
     write, name = WRITERS[place]
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
@@ -315,7 +317,7 @@ def test_a_function_replaces_only_what_it_wrote(place: str, kind: str, tmp_path:
 
 
 @pytest.mark.parametrize("place", WRITERS)
-def test_a_function_writes_whole_files_alone(place: str, tmp_path: Path) -> None:
+def test_a_function_writes_whole_files_alone(place, tmp_path):
     """On a full disk, over its own file, and where another run writes."""
     write, name = WRITERS[place]
     path, other = tmp_path / "a" / name, tmp_path / "b" / name
@@ -334,7 +336,7 @@ def test_a_function_writes_whole_files_alone(place: str, tmp_path: Path) -> None
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., None]:
+def run(monkeypatch, capsys):
     """Run `mase-hw` in this process; raise what it says."""
 
     def command(*words: str) -> None:
@@ -351,18 +353,17 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return command
 
 
+# Every kind for a folder and for files; what functions do with them is tested above.
 CASES = [
     (line, name, kind)
     for line, (_, names, _) in COMMANDS.items()
     for name in names
-    for kind in (BAD if name == names[0] else ["foreign"])
+    for kind in (BAD if line[0] in ("emit-verilog", "fit") else ["foreign"])
 ]
 
 
 @pytest.mark.parametrize(("line", "name", "kind"), CASES, ids=lambda item: "".join(item))
-def test_a_command_replaces_only_what_it_wrote(
-    line: tuple[str, ...], name: str, kind: str, here: Path, run: Callable[..., None]
-) -> None:
+def test_a_command_replaces_only_what_it_wrote(line, name, kind, here, run):
     words, output = COMMANDS[line][0], here / "new" / "out"
     path = Path(f"{output}.bit") if name.startswith("..") else output / name if name else output
     path.parent.mkdir(parents=True)
@@ -371,9 +372,7 @@ def test_a_command_replaces_only_what_it_wrote(
 
 
 @pytest.mark.parametrize("line", COMMANDS, ids=lambda item: " ".join(item))
-def test_a_command_begins_nothing_that_it_cannot_end(
-    line: tuple[str, ...], here: Path, run: Callable[..., None]
-) -> None:
+def test_a_command_begins_nothing_that_it_cannot_end(line, here, run):
     """On a full disk, where another run writes, and below a file."""
     words, names, _ = COMMANDS[line]
     output = here / "new" / "out"
@@ -393,9 +392,7 @@ def test_a_command_begins_nothing_that_it_cannot_end(
 @pytest.mark.parametrize(
     "line", [line for line, (*_, read) in COMMANDS.items() if read], ids=lambda item: item[0]
 )
-def test_a_command_keeps_what_it_reads(
-    line: tuple[str, ...], here: Path, run: Callable[..., None]
-) -> None:
+def test_a_command_keeps_what_it_reads(line, here, run):
     """Even a file that a command wrote, and might replace else."""
     words, _, read = COMMANDS[line]
     assert read is not None
@@ -414,7 +411,7 @@ def test_a_command_keeps_what_it_reads(
     assert "is read by this command too" in refused(lambda: run(*call), path, here)
 
 
-def test_simulate_and_search_keep_other_files(here: Path, run: Callable[..., None]) -> None:
+def test_simulate_and_search_keep_other_files(here, run):
     foreign(here / "project" / "sim" / "waves.vcd")
     refused(lambda: run("simulate", "project", "--waves"), Path("waves.vcd"), here)
     with pytest.raises(MaseError, match=r"is read by this command too"):
@@ -423,6 +420,46 @@ def test_simulate_and_search_keep_other_files(here: Path, run: Callable[..., Non
         mase_hw.simulate("project", here / "x.npz", outputs=here / "x.npz")
 
 
-def test_terminals_and_pipes_are_written_to(here: Path, run: Callable[..., None]) -> None:
+def test_terminals_and_pipes_are_written_to(here, run):
     run("pack-weights", "loads", "--weights", "c.pt", "-o", "/dev/null")
     assert Path("/dev/null").is_char_device()
+
+
+# A process of `mase-hw` that begins when a file is there.
+WAITING = """
+import sys, time
+from pathlib import Path
+import mase_hw.precision, torch
+from mase_hw import cli
+Path(f"{sys.argv.pop(1)}.ready").touch()
+while not Path("go").exists():
+    time.sleep(0.001)
+cli.main()
+"""
+RACES = {
+    "fit": ((MODEL, "--min-sqnr", "20"), (MODEL, "--min-sqnr", "40")),
+    "emit-verilog": ((MODEL, "--parallelism", "1"), (MODEL, "--parallelism", "2")),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("command", RACES)
+def test_of_two_processes_in_one_place_one_is_refused(command: str, here: Path) -> None:
+    """The files are those of one run alone."""
+
+    def begun(name: str, words: Words, output: str) -> subprocess.Popen[str]:
+        line = [sys.executable, "-c", WAITING, name, command, *words, "-o", output]
+        return subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    both = [begun(str(n), words, "both") for n, words in enumerate(RACES[command])]
+    while len([*here.glob("*.ready")]) < 2:
+        assert all(run.poll() is None for run in both)
+        time.sleep(0.01)
+    (here / "go").touch()
+    errors = [run.communicate()[1] for run in both]
+    ends = [run.returncode for run in both]
+    assert sorted(ends) == [0, 1], errors
+    assert "another run is writing to both" in errors[ends.index(1)]
+    begun("alone", RACES[command][ends.index(0)], "alone").communicate()
+    assert contents(here / "both") == contents(here / "alone")
+    assert contents(here / "both")

@@ -46,7 +46,7 @@ def relative_files(folder: Path) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def distributions(tmp_path_factory):
     """Build the sdist from a copy of the sources, and the wheel from the sdist."""
     source = tmp_path_factory.mktemp("source") / "tree"
     unwanted = (".*", "build", "dist", "*.egg-info", "__pycache__")
@@ -58,7 +58,7 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(distributions, tmp_path_factory):
     """Install the wheel into an environment that sees the dependencies of this one."""
     folder = tmp_path_factory.mktemp("installed")
     environment = folder / "venv"
@@ -77,22 +77,20 @@ def installed(distributions: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.mark.full
-def test_the_installed_commands_answer(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_commands_answer(installed, tmp_path):
     for command in ("mase-hw", "emit-verilog"):
         assert "Usage" in run([str(installed / "bin" / command), "--help"], tmp_path)
 
 
 @pytest.mark.full
-def test_the_installed_package_lies_in_its_environment(installed: Path, tmp_path: Path) -> None:
+def test_the_installed_package_lies_in_its_environment(installed, tmp_path):
     ask = "import mase_hw; print(mase_hw.__file__)"
     location = run([str(installed / "bin/python"), "-c", ask], tmp_path)
     assert Path(location.strip()).is_relative_to(installed)
 
 
 @pytest.mark.full
-def test_the_installed_commands_emit_simulate_and_synthesize(
-    installed: Path, tmp_path: Path
-) -> None:
+def test_the_installed_commands_emit_simulate_and_synthesize(installed, tmp_path):
     command = str(installed / "bin/mase-hw")
     (tmp_path / "net.py").write_text(FACTORY)
     run([command, "emit-verilog", "net.py:factory", "-o", "project"], tmp_path)
@@ -111,7 +109,7 @@ def test_the_installed_commands_emit_simulate_and_synthesize(
 
 
 @pytest.mark.full
-def test_the_wheel_holds_the_sources_of_the_package_alone(installed: Path) -> None:
+def test_the_wheel_holds_the_sources_of_the_package_alone(installed):
     (package,) = installed.glob("lib/python*/site-packages/mase_hw")
     expected = relative_files(ROOT / "mase_hw")
     for folder in ("sim", "kernels", "rtl", "templates"):
@@ -121,7 +119,7 @@ def test_the_wheel_holds_the_sources_of_the_package_alone(installed: Path) -> No
 
 
 @pytest.mark.full
-def test_the_sdist_holds_the_sources_and_the_license(distributions: Path) -> None:
+def test_the_sdist_holds_the_sources_and_the_license(distributions):
     (archive,) = distributions.glob("*.tar.gz")
     with tarfile.open(archive) as sdist:
         names = {name.partition("/")[2] for name in sdist.getnames()}

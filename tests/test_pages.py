@@ -65,7 +65,7 @@ def first_cells(text: str, heading: str) -> list[list[str]]:
 
 
 @EVERY_PAGE
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_leads_somewhere(page):
     found = [broken(page, link) for link in links(page)]
     assert [item for item in found if item] == []
 
@@ -80,11 +80,11 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         ("mase_hw", "leads to no file"),
     ],
 )
-def test_a_broken_link_is_found(link: str, problem: str) -> None:
+def test_a_broken_link_is_found(link, problem):
     assert problem in str(broken(ROOT / "README.md", link))
 
 
-def test_every_page_is_reached_from_the_first() -> None:
+def test_every_page_is_reached_from_the_first():
     reached, waiting = set(), [ROOT / "README.md"]
     while waiting:
         page = waiting.pop()
@@ -96,14 +96,14 @@ def test_every_page_is_reached_from_the_first() -> None:
 
 
 @EVERY_PAGE
-def test_lines_are_short(page: Path) -> None:
+def test_lines_are_short(page):
     """Tables aside, and commands and output as they are."""
     text = re.sub(r"^```(sh|text)\n.*?^```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     long = [line for line in text.splitlines() if len(line) > COLUMNS]
     assert [line for line in long if not line.startswith(("|", "    "))] == []
 
 
-def test_the_first_page_is_short() -> None:
+def test_the_first_page_is_short():
     assert len(text_of(".").splitlines()) <= LINES
 
 
@@ -113,18 +113,18 @@ def words(page: Path) -> int:
     return len(text.replace("|", " ").split())
 
 
-def test_the_pages_are_read_in_a_few_hours() -> None:
+def test_the_pages_are_read_in_a_few_hours():
     assert sum(words(page) for page in PAGES if page.name != "CHANGELOG.md") <= WORDS
 
 
-def test_help_shows_every_default() -> None:
+def test_help_shows_every_default():
     """Brackets are marks of rich, which leaves them out."""
     for path in (ROOT / "mase_hw" / "cli").glob("*.py"):
         assert re.findall(r"help=[^)]*\[default", path.read_text()) == [], path
 
 
 @EVERY_PAGE
-def test_code_is_code(page: Path) -> None:
+def test_code_is_code(page):
     text = page.read_text()
     assert text.count("\n```") == 2 * len(FENCE.findall(text))
     for item in blocks(page):
@@ -136,7 +136,7 @@ def test_code_is_code(page: Path) -> None:
 
 
 @EVERY_PAGE
-def test_every_command_exists(page: Path) -> None:
+def test_every_command_exists(page):
     """Every `mase-hw` in the text names a command, and the blocks give options that it has."""
     app = get_command(build_app())
     commands = app.commands  # type: ignore[attr-defined]
@@ -150,20 +150,20 @@ def test_every_command_exists(page: Path) -> None:
     assert named <= set(commands)
 
 
-def test_the_floors_are_those_that_imports_are_checked_by() -> None:
+def test_the_floors_are_those_that_imports_are_checked_by():
     under = text_of("mase_hw").split("## Floors")[1].split("\n\n")[2]
     rows = [set(re.findall(r"`(\w+)`", row)) for row in under.splitlines()[2:]]
     assert rows == [set(layer) for layer in LAYERS]
 
 
-def test_the_passes_are_in_the_order_of_the_flow() -> None:
+def test_the_passes_are_in_the_order_of_the_flow():
     source = (ROOT / "mase_hw" / "emit" / "flow.py").read_text()
     called = re.findall(r"\w+, _ = (\w+_pass)\(", source)
     table = text_of("mase_hw").split("| stage | passes |")[1].split("\n\n")[0]
     assert re.findall(r"`(\w+_pass)`", table) == called
 
 
-def test_every_format_of_the_table_has_its_fields() -> None:
+def test_every_format_of_the_table_has_its_fields():
     rows = re.findall(r"^\| (`\w+`.*?) \| .* \| (.*?) \|$", text_of("mase_hw/formats"), re.M)
     described = {
         name: re.findall(r"`(\w+)`", keys)
@@ -176,7 +176,7 @@ def test_every_format_of_the_table_has_its_fields() -> None:
         assert keys == list(format_class(name).field_names()), name
 
 
-def test_every_network_and_experiment_that_is_described_exists() -> None:
+def test_every_network_and_experiment_that_is_described_exists():
     rows = first_cells(text_of("mase_hw/models"), "# Networks")
     assert {name for row in rows for name in row} <= set(models())
     text = text_of("mase_hw/experiments")
@@ -186,12 +186,12 @@ def test_every_network_and_experiment_that_is_described_exists() -> None:
     assert re.findall(r"\(figures/([\w-]+)\.svg\)", text) == names
 
 
-def test_every_group_of_figures_that_is_described_exists() -> None:
+def test_every_group_of_figures_that_is_described_exists():
     rows = first_cells(text_of("tests/bench"), "# Figures")
     assert {"flow", "kernels"} <= {name for row in rows for name in row} <= set(benchmarks())
 
 
-def test_what_a_search_takes_is_described() -> None:
+def test_what_a_search_takes_is_described():
     text = text_of("mase_hw/search")
     measured = first_cells(text, "## What is measured")
     assert {name for row in measured for name in row} == set(METRICS)
@@ -201,18 +201,18 @@ def test_what_a_search_takes_is_described() -> None:
         assert f"`{name}`" in text
 
 
-def test_every_step_of_a_compression_is_described() -> None:
+def test_every_step_of_a_compression_is_described():
     rows = first_cells(text_of("mase_hw/pipelines"), "## Steps")
     assert {name for row in rows for name in row} == set(STEPS)
 
 
-def test_every_option_of_the_memory_is_described() -> None:
+def test_every_option_of_the_memory_is_described():
     text = text_of("mase_hw/hardware")
     rows = first_cells(text, "## Weights that do not fit on chip")
     assert {name for row in rows for name in row} == {item.name for item in fields(MemoryPort)}
 
 
-def test_every_key_of_the_design_is_described() -> None:
+def test_every_key_of_the_design_is_described():
     text = text_of("mase_hw/emit")
     golden = json.loads((ROOT / "tests" / "flow" / "golden" / "design.json").read_text())
     always = "\n".join(line for line in text.splitlines() if "| on request: " not in line)
@@ -222,6 +222,6 @@ def test_every_key_of_the_design_is_described() -> None:
 
 
 @pytest.mark.parametrize("name", list(FIGURES))
-def test_the_figures_are_those_of_the_sources(name: str) -> None:
+def test_the_figures_are_those_of_the_sources(name):
     """They are drawn anew by `python -m tests.figures`."""
     assert (FOLDER / name).read_text() == FIGURES[name]()

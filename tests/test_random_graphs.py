@@ -54,16 +54,12 @@ STEPS = {
     "conv2d": lambda s, n: layer(nn.Conv2d(s[1], n + 1, 2, stride=1 + n % 2)),
     "depthwise": lambda s, n: layer(nn.Conv2d(s[1], s[1], 2, groups=s[1])),
     "conv_transpose": lambda s, n: layer(nn.ConvTranspose2d(s[1], n + 1, 2)),
-    "batch_norm": lambda s, n: layer(
-        (nn.BatchNorm2d if len(s) == 4 else nn.BatchNorm1d)(
-            s[1], affine=n != 1, track_running_stats=n != 2
-        )
-    ),
+    "batch_norm": lambda s, n: layer((nn.BatchNorm2d if len(s) == 4 else nn.BatchNorm1d)(s[1],
+        affine=n != 1, track_running_stats=n != 2)),
     "layer_norm": lambda s, n: layer(nn.LayerNorm(s[-1])),
     "prelu": lambda s, n: layer(nn.PReLU(s[1] if n % 2 else 1)),
-    "activation": lambda s, n: layer(
-        (nn.ReLU(), nn.Sigmoid(), nn.GELU(), nn.Hardswish(), nn.ELU())[n % 5]
-    ),
+    "activation": lambda s, n: layer((nn.ReLU(), nn.Sigmoid(), nn.GELU(), nn.Hardswish(),
+        nn.ELU())[n % 5]),
     "softmax": lambda s, n: layer(nn.Softmax(-1)),
     "dropout": lambda s, n: layer(nn.Dropout()),
     "max_pool": lambda s, n: layer((nn.MaxPool2d if len(s) == 4 else nn.MaxPool1d)(2)),
@@ -98,9 +94,8 @@ STEPS = {
     "matmul": lambda s, n: Call(lambda x, y, w: x @ w, constant(s[-1], n + 1)),
     "columns": lambda s, n: Call(lambda x, y, w: w @ x, constant(n + 1, s[-2])),
     "products": lambda s, n: Call(lambda x, y: x @ y.transpose(-1, -2)),
-    "einsum": lambda s, n: Call(
-        lambda x, y, w: torch.einsum("...d,de->...e", x, w), constant(s[-1], n + 1)
-    ),
+    "einsum": lambda s, n: Call(lambda x, y, w: torch.einsum("...d,de->...e", x, w),
+        constant(s[-1], n + 1)),
     "constant": lambda s, n: Call(lambda x, y, c: x * c + 1, constant(s[-1])),
     "where": lambda s, n: Call(lambda x, y: torch.where(x > 0, x, y)),
     "int": lambda s, n: Call(lambda x, y: x.to(torch.int32)),
@@ -108,7 +103,7 @@ STEPS = {
     "clone": lambda s, n: Call(lambda x, y: x.clone().detach()),
     "in place": lambda s, n: Call(lambda x, y: x.clone().add_(1).relu_()),
     "empty": lambda s, n: Call(lambda x, y: x[..., :0]),
-}
+}  # fmt: skip
 
 # Most of what is drawn should have hardware.
 RARE = {

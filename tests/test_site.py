@@ -10,7 +10,7 @@ from tests import site
 pytestmark = pytest.mark.full
 
 
-def test_the_site_is_built_strictly(tmp_path: Path) -> None:
+def test_the_site_is_built_strictly(tmp_path):
     assert "WARNING -" not in site.build(tmp_path)
     first = (tmp_path / "reference" / "mase_hw.html").read_text()
     for name in ("graph.trace.trace", "quantize", "emit_verilog", "simulate", "MaseGraph.save"):
@@ -31,9 +31,7 @@ def test_the_site_is_built_strictly(tmp_path: Path) -> None:
         ("", "more.md"),
     ],
 )
-def test_a_broken_link_ends_the_build(
-    text: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_link_ends_the_build(text, problem, tmp_path, monkeypatch):
     def write_page(folder: Path) -> None:
         folder.mkdir()
         (folder / "more.md").write_text(f"# More\n\n{text}\n")

@@ -93,23 +93,23 @@ def random_words() -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     return write_project(tmp_path_factory.mktemp("synth") / "with space", random_words())
 
 
 @pytest.fixture(scope="module")
-def xcup(project: Path) -> SynthesisReport:
+def xcup(project):
     return synthesize(project, "xcup")
 
 
 @pytest.fixture(scope="module")
-def ecp5(project: Path) -> SynthesisReport:
+def ecp5(project):
     return synthesize(project, "ecp5")
 
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("target", ["ecp5", "xcup"])
-def test_the_total_is_the_nodes_and_the_glue(target: str, request: pytest.FixtureRequest) -> None:
+def test_the_total_is_the_nodes_and_the_glue(target, request):
     report: SynthesisReport = request.getfixturevalue(target)
     assert report.nodes["fc1"].dsp == 2
     assert report.nodes["fc1"].bram == {"xcup": 0.5, "ecp5": 1}[target]
@@ -124,14 +124,14 @@ def test_the_total_is_the_nodes_and_the_glue(target: str, request: pytest.Fixtur
 
 
 @pytest.mark.full
-def test_the_contents_of_a_memory_reach_the_netlist(tmp_path: Path, ecp5: SynthesisReport) -> None:
+def test_the_contents_of_a_memory_reach_the_netlist(tmp_path, ecp5):
     report = synthesize(write_project(tmp_path / "zero", [0] * WORDS), "ecp5")
     assert report.nodes["fc1"].bram == 0
     assert report.nodes["fc1"] != ecp5.nodes["fc1"]
 
 
 @pytest.mark.full
-def test_without_dsp_tables_multiply(project: Path, ecp5: SynthesisReport) -> None:
+def test_without_dsp_tables_multiply(project, ecp5):
     passes: list[str] = []
     report = synthesize(project, "ecp5", dsp=False, progress=passes.append)
     assert report.total.dsp == 0
@@ -141,7 +141,7 @@ def test_without_dsp_tables_multiply(project: Path, ecp5: SynthesisReport) -> No
     assert "ABC9_EXE" in passes
 
 
-def test_json_holds_totals_and_nodes(ecp5: SynthesisReport) -> None:
+def test_json_holds_totals_and_nodes(ecp5):
     entry = json.loads(json.dumps(ecp5.to_dict()))
     kinds = {"lut", "ff", "carry", "dsp", "bram"}
     assert kinds <= entry.keys()
@@ -150,7 +150,7 @@ def test_json_holds_totals_and_nodes(ecp5: SynthesisReport) -> None:
     assert entry["bram"] == 1
 
 
-def test_table_has_a_row_per_node_and_a_total(ecp5: SynthesisReport) -> None:
+def test_table_has_a_row_per_node_and_a_total(ecp5):
     console = Console(width=100)
     with console.capture() as capture:
         console.print(ecp5.table())
@@ -159,7 +159,7 @@ def test_table_has_a_row_per_node_and_a_total(ecp5: SynthesisReport) -> None:
         assert word in text
 
 
-def test_distributed_memories_count_the_tables_they_occupy() -> None:
+def test_distributed_memories_count_the_tables_they_occupy():
     modules = {
         "\\rom$top.a_inst": {
             "num_cells_by_type": {"RAM32M": 2, "SRL16E": 3, "LUT6": 5, "MUXF7": 4, "INV": 1}
@@ -174,25 +174,25 @@ def test_distributed_memories_count_the_tables_they_occupy() -> None:
     assert targets()["ecp5"].primitives["CCU2C"] == Resources(lut=2, carry=1)
 
 
-def test_a_missing_memory_image_is_named(tmp_path: Path) -> None:
+def test_a_missing_memory_image_is_named(tmp_path):
     folder = write_project(tmp_path / "broken", [0])
     (folder / "mem/w.mem").unlink()
     with pytest.raises(SynthesisError, match=r"mase_rom_source.sv:\d+: .*'mem/w.mem'.*emit"):
         synthesize(folder, "ecp5")
 
 
-def test_the_first_error_of_the_sources_is_reported(tmp_path: Path) -> None:
+def test_the_first_error_of_the_sources_is_reported(tmp_path):
     folder = write_project(tmp_path / "broken", [0])
     (folder / "rtl/product.sv").write_text("module product (); assign y = ; endmodule\n")
     with pytest.raises(SynthesisError, match=r"product.sv:1: ERROR: "):
         synthesize(folder, "ecp5")
 
 
-def test_a_crash_of_yosys_is_an_error_of_ours(project: Path) -> None:
+def test_a_crash_of_yosys_is_an_error_of_ours(project):
     assert "ended by signal 11" in _explain(["2. Executing OPT pass."], -11, project)
 
 
-def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_leaves_no_process(project, monkeypatch):
     started = []
 
     class Recorded(subprocess.Popen[str]):
@@ -209,7 +209,7 @@ def test_a_stopped_run_leaves_no_process(project: Path, monkeypatch: pytest.Monk
     assert [process.returncode for process in started] == [-signal.SIGKILL]
 
 
-def test_an_instance_that_is_no_identifier_is_refused(tmp_path: Path) -> None:
+def test_an_instance_that_is_no_identifier_is_refused(tmp_path):
     folder = write_project(tmp_path / "odd", [0])
     instances = [{"name": "a; shell true", "node": "a"}]
     (folder / "design.json").write_text(json.dumps({"instances": instances}))
@@ -217,7 +217,7 @@ def test_an_instance_that_is_no_identifier_is_refused(tmp_path: Path) -> None:
         synthesize(folder, "ecp5")
 
 
-def test_blocks_of_the_target_that_a_design_leaves_unused_are_said(tmp_path: Path) -> None:
+def test_blocks_of_the_target_that_a_design_leaves_unused_are_said(tmp_path):
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 4))
     folders = {}

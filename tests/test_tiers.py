@@ -25,17 +25,13 @@ class Collected:
         self.names = [item.nodeid for item in session.items]
 
 
-def collected(*words: str) -> list[str]:
-    plugin = Collected()
-    quiet = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    status = pytest.main([*quiet, "--rootdir", str(ROOT), *words], plugins=[plugin])
-    assert status == pytest.ExitCode.OK, words
-    return plugin.names
-
-
 @pytest.fixture(scope="module")
-def first_tier() -> list[str]:
-    return collected(str(ROOT / "tests"))
+def first_tier():
+    plugin = Collected()
+    words = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    status = pytest.main([*words, "--rootdir", str(ROOT), str(ROOT / "tests")], plugins=[plugin])
+    assert status == pytest.ExitCode.OK
+    return plugin.names
 
 
 UNITS: Mapping[str, Collection[str]] = {
@@ -53,7 +49,7 @@ UNITS: Mapping[str, Collection[str]] = {
 
 
 @pytest.mark.parametrize("kind", UNITS)
-def test_every_unit_is_named_by_a_test_of_the_first_tier(kind: str, first_tier: list[str]) -> None:
+def test_every_unit_is_named_by_a_test_of_the_first_tier(kind, first_tier):
     words = {
         word for name in first_tier for word in re.findall(r"[A-Za-z0-9]+(?:_[A-Za-z0-9]+)*", name)
     }
@@ -66,20 +62,14 @@ def test_every_unit_is_named_by_a_test_of_the_first_tier(kind: str, first_tier: 
     assert unnamed == []
 
 
-def test_the_name_of_an_operator_selects_its_conformance(first_tier: list[str]) -> None:
+def test_the_name_of_an_operator_selects_its_conformance(first_tier):
     names = [name for name in first_tier if name.startswith("tests/test_conformance.py")]
     stateless = [name for name, item in operators().items() if not isinstance(item, Stateful)]
     text = "\n".join(names)
     assert [name for name in stateless if not re.search(rf"[\[-]{name}\]", text)] == []
 
 
-def test_every_test_is_in_one_tier(first_tier: list[str]) -> None:
-    full = collected(str(ROOT / "tests"), "-m", "full")
-    everything = collected(str(ROOT / "tests"), "-m", "full or not full")
-    assert sorted(first_tier + full) == sorted(everything)
-
-
-def test_every_test_is_in_one_shard(first_tier: list[str]) -> None:
+def test_every_test_is_in_one_shard(first_tier):
     shards = [Shard.parse(f"{number}/7") for number in range(1, 8)]
     assert {sum(shard.holds(name) for shard in shards) for name in first_tier} == {1}
     sizes = [sum(map(shard.holds, first_tier)) for shard in shards]
@@ -87,7 +77,7 @@ def test_every_test_is_in_one_shard(first_tier: list[str]) -> None:
 
 
 @pytest.mark.parametrize("text", ["5/3", "0/3", "-1/3", "1/0", "3", "1/x", "1/3/5", "", "²/3"])
-def test_a_shard_that_does_not_exist_is_refused(text: str) -> None:
+def test_a_shard_that_does_not_exist_is_refused(text):
     with pytest.raises(argparse.ArgumentTypeError, match="is no K/N with 1 <= K <= N"):
         Shard.parse(text)
 
@@ -98,7 +88,7 @@ def touched(monkeypatch: pytest.MonkeyPatch, *names: str) -> dict[str, int]:
     return {str(path.relative_to(ROOT / "tests")): n for path, n in distances("HEAD").items()}
 
 
-def test_a_change_touches_what_imports_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_touches_what_imports_it(monkeypatch):
     found = touched(monkeypatch, "mase_hw/proof/_prove.py")
     assert "proof/test_proof.py" in found
     assert "formats/test_oracles.py" not in found
@@ -108,6 +98,13 @@ def test_a_change_touches_what_imports_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert touched(monkeypatch, "README.md", "tests/sim/test_build.py") == {"sim/test_build.py": 0}
 
 
-def test_a_commit_that_does_not_exist_is_refused() -> None:
-    with pytest.raises(pytest.UsageError, match="--touched nowhere: "):
+def test_a_commit_that_does_not_exist_is_refused(monkeypatch, tmp_path):
+    with pytest.raises(pytest.UsageError, match=r"--touched nowhere: .*nowhere"):
         distances("nowhere")
+    distances.cache_clear()
+    monkeypatch.setattr(tests._tiers, "ROOT", tmp_path)
+    with pytest.raises(pytest.UsageError, match=r"--touched HEAD: [^\n]*[Nn]ot a git repo[^\n]*$"):
+        distances("HEAD")
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(pytest.UsageError, match="--touched HEAD: git is not installed"):
+        distances("HEAD")

@@ -19,6 +19,7 @@ class Function:
         knots: where, zero aside, it or its slope is not continuous.
         steep: the knots near which it may be steep.
         bounds: low and high where it is `min(max(x, low), high)`.
+        quarters: quarter turns by which it leads the sine, where it is one.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Function:
     knots: tuple[float, ...] = ()
     steep: tuple[float, ...] = ()
     bounds: tuple[float, float] | None = None
+    quarters: int | None = None
 
     def __call__(self, x: Real, math: RealMath) -> Any:
         """Return its value at a float64 tensor or one real of high precision."""

@@ -107,6 +107,7 @@ class Piecewise:
         coefficients: int64 `[segments, 3]`: c0, c1, c2.
         error: largest error found before the last rounding, in steps of the result.
         relative: error in parts of the value that is not counted in it.
+        odd: whether the first of two regions shares the segments of the other, results negated.
     """
 
     operand: Fixed
@@ -117,6 +118,7 @@ class Piecewise:
     coefficients: Tensor
     error: float
     relative: float = 0.0
+    odd: bool = False
 
     def evaluate(self, codes: Tensor) -> Tensor:
         """Return the result codes of operand codes."""
@@ -132,7 +134,8 @@ class Piecewise:
         index, t = self.grid.locate((codes - origins[region]).abs())
         chosen = self.coefficients[bases[region] + index]
         c0, c1, c2 = chosen.unbind(-1)
-        return _horner(c0, c1, c2, t, self.grid.t_bits)
+        y = _horner(c0, c1, c2, t, self.grid.t_bits)
+        return torch.where(region == 0, -y, y) if self.odd else y
 
     @property
     def widths(self) -> tuple[int, int, int]:
@@ -148,9 +151,9 @@ class Piecewise:
 
     @property
     def sum_bits(self) -> int:
-        """Bits of `y` before it is rounded."""
+        """Bits of `y` before it is rounded, and of its negative where `odd`."""
         c0, c1, c2 = self.coefficients.T
-        return _signed_bits(torch.cat([c0, c0 + c1, c0 + c1 + c2]))
+        return _signed_bits(torch.cat([c0, c0 + c1, c0 + c1 + c2])) + self.odd
 
     @property
     def words(self) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from mase_hw.cells._components import (
     Compare,
     Components,
     Mux,
+    Negation,
     Offset,
     Product,
     Register,
@@ -45,6 +46,7 @@ class UnaryPiecewise(Elementwise):
         sum_width: bits of the result before it is rounded.
         guard_bits: bits that it has below those of the result.
         table: the coefficients.
+        odd: whether results of negative codes are those of the others, negated.
     """
 
     regions: int
@@ -62,6 +64,7 @@ class UnaryPiecewise(Elementwise):
     sum_width: int
     guard_bits: int
     table: Image
+    odd: bool = False
 
     @property
     def parameters(self) -> Mapping[str, Value]:
@@ -115,6 +118,8 @@ class UnaryPiecewise(Elementwise):
             Adder(self.sum_width),
             Register(self.sum_width),
         )
+        if self.odd:
+            lane += Components.of(Register(1, 6), Negation(self.sum_width))
         lane += cast(self.sum_width, out.fraction + self.guard_bits, out)
         words = Components.of(
             *(
@@ -133,7 +138,7 @@ class UnaryPiecewise(Elementwise):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """One region, and two around zero."""
+        """One region, two around zero, and an odd function."""
         data, result = Encoding(8, fraction=4), Encoding(8, fraction=4)
         words = Image(24, lambda: range(7, 7 + 32 * 521, 521))
         sizes = (7, 4, 2, 32, 10, 8, 6, 9, 11, 5, words)
@@ -141,4 +146,5 @@ class UnaryPiecewise(Elementwise):
         return (
             cls(data, result, 3, 2, 1, (0,), (0, 16), *sizes, beats=5),
             cls(unsigned, result, 1, 1, 0, (), (0,), *sizes, beats=4),
+            cls(data, result, 2, 2, 1, (0,), (0, 0), *sizes, odd=True, beats=4),
         )

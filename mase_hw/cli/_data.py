@@ -8,25 +8,10 @@ from typing import TYPE_CHECKING
 from mase_hw.errors import DataError
 
 if TYPE_CHECKING:
-    from mase_hw.cli._model import Subject
+    from torch import Tensor
+
     from mase_hw.data import Split
     from mase_hw.training.inputs import Inputs
-
-
-def load_data(subject: Subject, data: str | None) -> Split:
-    """Return the samples for a model: those of --data, else its own.
-
-    Raises:
-        DataError: when there are none, or they cannot be read.
-    """
-    if data is not None:
-        return load_split(data)
-    if subject.split is None:
-        raise DataError(
-            f"{subject.mg.name} comes with no data; name a data set, an .npz file or "
-            "file.py:factory with --data"
-        )
-    return subject.split
 
 
 def load_split(argument: str) -> Split:
@@ -51,6 +36,24 @@ def load_examples(argument: str) -> Split | Inputs:
     samples = _samples(argument)
     inputs = unlabelled(samples)
     return Split.read(samples, argument) if inputs is None else inputs
+
+
+def load_arrays(path: Path) -> dict[str, Tensor]:
+    """Return the arrays of an .npz file by name; reals as float32.
+
+    Raises:
+        DataError: when it cannot be read.
+    """
+    import torch
+
+    try:
+        arrays = {name: torch.as_tensor(array) for name, array in _npz(path).items()}
+    except TypeError as error:
+        raise DataError(f"{path} holds what is no array of numbers: {error}") from error
+    return {
+        name: array.float() if array.dtype == torch.float64 else array
+        for name, array in arrays.items()
+    }
 
 
 def _samples(argument: str) -> object:

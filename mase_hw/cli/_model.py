@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mase_hw._config_file import WEIGHTS_KEY, needs_weights, read_toml
 from mase_hw._kinds import Setting, Table
 from mase_hw.cli._options import NO_RATE, HardwareOptions, Rate
-from mase_hw.errors import CaptureError, ConfigError
+from mase_hw.errors import CaptureError, ConfigError, DataError
 from mase_hw.registry import nearest
 
 if TYPE_CHECKING:
@@ -40,14 +40,19 @@ class Subject:
     original: MaseGraph | None = None
 
 
-def load_subject(argument: str, display: Display, weights: Path | None = None) -> Subject:
+def load_subject(
+    argument: str, display: Display, weights: Path | None = None, inputs: Path | None = None
+) -> Subject:
     """Return the model that `argument` names, with the weights of a file where one is given.
 
     Raises:
         CaptureError: when it is none of these, or cannot be captured.
-        DataError: when a file of weights cannot be read, or does not fit.
+        ConfigError: for example inputs of a model that brings its own.
+        DataError: when a file of weights or of inputs cannot be read, or does not fit.
     """
-    subject = _load(argument, display)
+    if inputs is not None and not argument.endswith(".onnx"):
+        raise ConfigError(f"--inputs gives examples to an .onnx file; {argument} brings its own")
+    subject = _load(argument, display, inputs)
     if weights is None:
         return subject
     from mase_hw.graph.weights import load_weights
@@ -57,7 +62,25 @@ def load_subject(argument: str, display: Display, weights: Path | None = None) -
     return replace(subject, mg=mg, config=config, original=subject.mg)
 
 
-def _load(argument: str, display: Display) -> Subject:
+def load_data(subject: Subject, data: str | None) -> Split:
+    """Return the samples for a model: those of --data, else its own.
+
+    Raises:
+        DataError: when there are none, or they cannot be read.
+    """
+    if data is not None:
+        from mase_hw.cli._data import load_split
+
+        return load_split(data)
+    if subject.split is None:
+        raise DataError(
+            f"{subject.mg.name} comes with no data; name a data set, an .npz file or "
+            "file.py:factory with --data"
+        )
+    return subject.split
+
+
+def _load(argument: str, display: Display, inputs: Path | None) -> Subject:
     if argument.endswith(".mase"):
         from mase_hw.graph import MaseGraph
 
@@ -67,10 +90,12 @@ def _load(argument: str, display: Display) -> Subject:
 
         return Subject(load_pt2(Path(argument)))
     if argument.endswith(".onnx"):
+        from mase_hw.cli._data import load_arrays
         from mase_hw.graph import trace
 
+        examples = None if inputs is None else load_arrays(inputs)
         with display.stages(argument):
-            return Subject(trace(argument))
+            return Subject(trace(argument, examples))
     if ":" in argument:
         with display.stages(argument):
             return _from_factory(argument)

@@ -47,6 +47,10 @@ Weights = Annotated[
     Path | None,
     typer.Option(help="Weights for MODEL: .mase (a whole graph), .safetensors or .pt."),
 ]
+Examples = Annotated[
+    Path | None,
+    typer.Option("--inputs", metavar="FILE", help="Examples of an .onnx MODEL: .npz by input."),
+]
 Data = Annotated[
     str | None, typer.Option(help="Samples: a data set's name, an .npz file or file.py:factory.")
 ]

@@ -8,6 +8,7 @@ from mase_hw.cli._options import (
     HARDWARE,
     Config,
     Count,
+    Examples,
     Gate,
     Megahertz,
     Model,
@@ -23,6 +24,7 @@ from mase_hw.cli._progress import Display
 def build(
     model: Model,
     *,
+    inputs: Examples = None,
     board: str,
     output: Output = None,
     config: Config = None,
@@ -49,7 +51,7 @@ def build(
     chosen, tables = with_clock(load_board(board), clock), read_config(config, parallelism)
     if output is not None:
         check_folder(output.absolute())
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, inputs=inputs)
     settings = tables.settle(subject)
     with display.stages(subject.mg.name) as say:
         project, report = build_for(

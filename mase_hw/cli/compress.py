@@ -41,8 +41,7 @@ def compress(
         output: folder to write (default: build/NAME-compressed).
     """
     from mase_hw._config_file import read_toml
-    from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._model import load_data, load_subject
     from mase_hw.pipelines.compression import CompressionPipeline
 
     pipeline = CompressionPipeline.from_config(read_toml(config))
@@ -76,8 +75,7 @@ def sweep(
         output: folder to write (default: build/NAME-sweep).
     """
     from mase_hw._config_file import read_toml
-    from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._model import load_data, load_subject
     from mase_hw.pipelines.sweep import sweep as run
 
     tables = read_toml(config)

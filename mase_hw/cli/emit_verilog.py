@@ -10,6 +10,7 @@ import typer
 from mase_hw.cli._options import (
     HARDWARE,
     Checks,
+    Examples,
     Gate,
     HardwareOptions,
     Model,
@@ -24,6 +25,7 @@ from mase_hw.cli._progress import Display
 def emit_verilog(
     model: Model,
     *,
+    inputs: Examples = None,
     output: Output = None,
     weights: Weights = None,
     hardware: HardwareOptions,
@@ -74,7 +76,7 @@ def emit_verilog(
     if output is not None:
         check_folder(output.absolute())
     check_tools(checks)
-    subject = load_subject(model, display, weights)
+    subject = load_subject(model, display, weights, inputs)
     settings = tables.settle(subject)
     mg, lanes = subject.mg, settings.hardware.parallelism
     if formats is not None:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from mase_hw.cli._options import CHOICES, HardwareOptions, Model, command
+from mase_hw.cli._options import CHOICES, Examples, HardwareOptions, Model, command
 from mase_hw.cli._progress import Display
 
 
 @command(CHOICES)
-def estimate(model: Model, *, hardware: HardwareOptions, display: Display) -> None:
+def estimate(
+    model: Model, *, inputs: Examples = None, hardware: HardwareOptions, display: Display
+) -> None:
     """Estimate LUT, FF, carry, DSP and BRAM of MODEL on UltraScale+, per node and in all."""
     from mase_hw.cli._model import load_subject, read_hardware
     from mase_hw.emit.flow import quantize, to_hardware, with_loops
     from mase_hw.hardware.estimate import estimate_nodes
 
     tables = read_hardware(hardware)
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, inputs=inputs)
     settings = tables.settle(subject)
     with display.stages(subject.mg.name):
         if not subject.mg.is_quantized:

@@ -10,7 +10,7 @@ import typer
 
 from mase_hw._results import result_file
 from mase_hw.cli._files import claim
-from mase_hw.cli._options import CHOICES, Config, Device, Model, Output, Targets, command
+from mase_hw.cli._options import CHOICES, Config, Device, Examples, Model, Output, Targets, command
 from mase_hw.cli._progress import Display
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def explore(
     model: Model,
     *,
+    inputs: Examples = None,
     output: Output = None,
     config: Config = None,
     targets: Targets,
@@ -45,7 +46,7 @@ def explore(
     from mase_hw.emit.exploration import explored
     from mase_hw.emit.flow import quantize
 
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, inputs=inputs)
     folder = output or Path("build") / f"{subject.mg.name}-explore"
     claim(folder, ("parallelism.toml", "front.svg"))
     tables = read_config(config, targets=targets, device=device)

@@ -16,6 +16,7 @@ from mase_hw.cli._options import (
     Config,
     Data,
     Decibels,
+    Examples,
     Model,
     Output,
     Parallelism,
@@ -38,6 +39,7 @@ DEFAULT_SQNR = 30.0
 def fit(
     model: Model,
     *,
+    inputs: Examples = None,
     output: Output = None,
     min_sqnr: Decibels = None,
     max_drop: Annotated[float | None, typer.Option(metavar="POINTS")] = None,
@@ -77,7 +79,7 @@ def fit(
     tables = read_config(config, parallelism, rate)
     if parallelism is None and rate != NO_RATE and not isinstance(tables.parallelism, dict):
         tables = replace(tables, parallelism="auto")
-    subject = load_subject(model, display, weights)
+    subject = load_subject(model, display, weights, inputs)
     folder = output or Path("build") / f"{subject.mg.name}-formats"
     claim(folder, FILES)
     settings = tables.settle(subject)
@@ -163,7 +165,7 @@ def find(subject: Subject, display: Display, data: str | None = None, **asked: S
 def _trained(
     fitted: Fitted, subject: Subject, display: Display, data: str | None, epochs: int, seed: int
 ) -> Fitted:
-    from mase_hw.cli._data import load_data
+    from mase_hw.cli._model import load_data
     from mase_hw.precision.train import train_formats
 
     split = load_data(subject, data)

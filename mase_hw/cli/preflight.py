@@ -6,12 +6,14 @@ from typing import Any
 
 import typer
 
-from mase_hw.cli._options import HARDWARE, Config, Gate, Model, command
+from mase_hw.cli._options import HARDWARE, Config, Examples, Gate, Model, command
 from mase_hw.cli._progress import Display
 
 
 @command(HARDWARE)
-def preflight(model: Model, *, config: Config = None, gate: Gate, display: Display) -> None:
+def preflight(
+    model: Model, *, inputs: Examples = None, config: Config = None, gate: Gate, display: Display
+) -> None:
     """Report every problem of MODEL at once, each with its source line and the fix."""
     from mase_hw.cli._model import load_subject, read_config
     from mase_hw.emit.flow import quantize, to_hardware
@@ -20,7 +22,7 @@ def preflight(model: Model, *, config: Config = None, gate: Gate, display: Displ
     from mase_hw.emit.warnings import sqnr_problems, warnings
     from mase_hw.passes.configuration import says_nothing
 
-    subject = load_subject(model, display)
+    subject = load_subject(model, display, inputs=inputs)
     settings = read_config(config).settle(subject)
     with display.stages(subject.mg.name):
         mg = quantize(subject.mg, settings.quantize)

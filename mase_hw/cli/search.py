@@ -10,6 +10,7 @@ from mase_hw.cli._options import (
     CHOICES,
     Count,
     Data,
+    Examples,
     Model,
     OptionalCount,
     Output,
@@ -29,6 +30,7 @@ SHOWN_REASONS = 3
 def search(
     model: Model,
     *,
+    inputs: Examples = None,
     config: Path,
     output: Output = None,
     weights: Weights = None,
@@ -54,15 +56,14 @@ def search(
         samples: validation samples per trial (default: all).
     """
     from mase_hw._config_file import read_toml
-    from mase_hw.cli._data import load_data
-    from mase_hw.cli._model import load_subject
+    from mase_hw.cli._model import load_data, load_subject
     from mase_hw.search import Samples, study
 
     tables: Record = read_toml(config)
     tables |= {
         key: value for key, value in (("trials", trials), ("seed", seed)) if value is not None
     }
-    subject = load_subject(model, display, weights)
+    subject = load_subject(model, display, weights, inputs)
     drawn = Samples()
     if subject.split is not None or data is not None:
         drawn = Samples.of(load_data(subject, data), samples)

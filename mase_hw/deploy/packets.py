@@ -47,14 +47,9 @@ class Codes:
         patterns = torch.arange(1 << bits)[:, None]
         codes = number_format.from_fields({"": patterns}).flatten()
         values = number_format.decode(codes)
-        legal = codes[
-            values.isfinite() & (number_format.decode(_again(number_format, values)) == values)
-        ]
+        again = number_format.decode(number_format.encode(torch.nan_to_num(values)))
+        legal = codes[values.isfinite() & (again == values)]
         return cls(int(legal.min()), int(legal.max()), _step(number_format))
-
-
-def _again(number_format: Format, values: torch.Tensor) -> torch.Tensor:
-    return number_format.encode(torch.nan_to_num(values))
 
 
 def _step(number_format: Format) -> float | None:
@@ -105,7 +100,7 @@ class Packet:
                 f"{stream.name} streams rows that grow, and packets hold whole tensors; wrap a "
                 "graph that does not return the attention itself"
             )
-        bits = payload_bits(stream)
+        bits = signals(stream)[-1][1] + 1
         if bits > MOST_BITS:
             raise EmissionError(
                 f"a beat of {stream.name} has {bits:,} bits, and a bus at most {MOST_BITS:,}; "
@@ -130,12 +125,7 @@ class Packet:
     @property
     def payload(self) -> tuple[tuple[str, int, int], ...]:
         """The signals of a beat, each with its highest and lowest bit in the bytes of a beat."""
-        low, found = 0, []
-        for item in self.stream.fields:
-            high = low + item.lanes * item.width_bits - 1
-            found.append((f"{self.stream.name}{item.suffix}", high, low))
-            low = high + 1
-        return tuple(found)
+        return signals(self.stream)
 
     @property
     def description(self) -> tuple[int, ...]:
@@ -166,6 +156,11 @@ class Packet:
         }
 
 
-def payload_bits(stream: Stream) -> int:
-    """Return the bits of a beat."""
-    return sum(item.lanes * item.width_bits for item in stream.fields)
+def signals(stream: Stream) -> tuple[tuple[str, int, int], ...]:
+    """Return the signals of a beat, each with its highest and lowest bit."""
+    low, found = 0, []
+    for item in stream.fields:
+        high = low + item.lanes * item.width_bits - 1
+        found.append((f"{stream.name}{item.suffix}", high, low))
+        low = high + 1
+    return tuple(found)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from mase_hw._resources import template_environment
 from mase_hw.deploy.bus import Bus
-from mase_hw.deploy.packets import Packet
-from mase_hw.emit.design import DesignSummary, Stream
+from mase_hw.deploy.packets import Packet, signals
+from mase_hw.emit.design import DesignSummary
 from mase_hw.hardware.synth import Entry, plain_verilog
 from mase_hw.sim.layout import StreamLayout
 
@@ -55,11 +55,9 @@ class Vectors:
 
 def entry_of(bus: Bus | None) -> Entry:
     """Return where a project begins: at its bus ports, where it has any."""
-    return (
-        Entry()
-        if bus is None
-        else Entry(bus.kind.module, "bus/files.f", f"{bus.kind.module}.u_top")
-    )
+    if bus is None:
+        return Entry()
+    return Entry(bus.kind.module, "bus/files.f", f"{bus.kind.module}.u_top")
 
 
 def write_plain(folder: Path, summary: DesignSummary, bus: Bus | None) -> None:
@@ -101,22 +99,13 @@ def vectors(folder: Path, summary: DesignSummary, bus: Bus | None, end: str) -> 
             repeated = np.tile(mask, (len(beats) // len(mask), 1))
             found, counts = layout.bits(beats), layout.bits(repeated)
             if bus is None:
-                yield _of_port(stream, found, counts)
+                ports = (f"{stream.name}_valid", f"{stream.name}_ready")
+                port = TestStream(stream.name, signals(stream), *ports, len(found))
+                yield Vectors(port, found, counts)
             else:
                 packet = (bus.inputs if end == "input" else bus.outputs)[number]
                 prefix = f"{'s' if end == 'input' else 'm'}_axis_{number}_t"
                 yield _of_packet(packet, prefix, found, counts)
-
-
-def _of_port(stream: Stream, bits: Octets, mask: Octets) -> Vectors:
-    low, slices = 0, []
-    for item in stream.fields:
-        high = low + item.lanes * item.width_bits - 1
-        slices.append((f"{stream.name}{item.suffix}", high, low))
-        low = high + 1
-    name = stream.name
-    ports = TestStream(name, tuple(slices), f"{name}_valid", f"{name}_ready", len(bits))
-    return Vectors(ports, bits, mask)
 
 
 def _of_packet(packet: Packet, prefix: str, bits: Octets, mask: Octets) -> Vectors:

@@ -12,6 +12,7 @@ from torch.fx import Node
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format
 from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
+from mase_hw.graph.loops import twins_of
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata
@@ -30,6 +31,7 @@ from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
 from mase_hw.passes.formats.expected_agreement import source_of
 from mase_hw.passes.formats.losses import drop_losses_transform_pass
 from mase_hw.passes.formats.lost_roundings import lost_roundings
+from mase_hw.passes.hardware.parallelism import fuller_lanes
 
 _ONLY_A_LOSS = (
     "it is a loss, one number for all rows of a batch, and the model returns nothing else: return "
@@ -135,6 +137,24 @@ def notes(mg: MaseGraph) -> list[Note]:
 def batch_notes(mg: MaseGraph) -> list[Note]:
     """Notes on batches of example inputs that become part of one inference."""
     return [Note(*place_of(node), text) for node, text in fixed_batch(mg)]
+
+
+def idle_notes(mg: MaseGraph) -> list[Note]:
+    """Notes on layers of a graph of hardware whose multipliers mostly wait, with better lanes."""
+    twins, remarks = twins_of(mg), []
+    for node in mg.nodes:
+        if node.op == "call_function" and twins.get(node, (node,))[0] is node:
+            fuller, hardware = fuller_lanes(mg, node), metadata(node).hardware
+            if fuller is not None and hardware is not None:
+                best, table = fuller
+                entries = ", ".join(f"{key} = {value}" for key, value in table.items())
+                text = (
+                    f"less than half of its {hardware.multipliers} multipliers work at a time, for "
+                    f"{hardware.work_cycles:,} cycles; [parallelism.{node.name}] {entries} takes "
+                    f"{best.work_cycles:,} cycles with {best.multipliers}"
+                )
+                remarks.append(Note(*place_of(node), text))
+    return remarks
 
 
 def check(mg: MaseGraph) -> None:

@@ -17,6 +17,9 @@ from torch import Tensor
 
 from mase_hw.geometry.tensor import TensorSpec
 
+# Beats of a part of a tensor that is buffered by itself, at least, on one side.
+LEAST_BEATS = 16
+
 
 @dataclass(frozen=True)
 class ReorderPlan:
@@ -90,9 +93,31 @@ class Reordering:
         return tuple((self.needs - 1).clamp(min=0).tolist())
 
     @cached_property
+    def parts(self) -> tuple[Reordering, int]:
+        """The order of the shortest part of a tensor that all others are like, and their number.
+
+        A part has at least `LEAST_BEATS`, so that a buffer of two parts never waits for itself.
+        """
+        beats = len(self.beats_in), len(self.beats_out)
+        for count in range(max(1, max(beats) // LEAST_BEATS), 1, -1):
+            if beats[0] % count == beats[1] % count == 0:
+                first = [_first_part(order, count) for order in (self.beats_in, self.beats_out)]
+                if first[0] is not None and first[1] is not None:
+                    return Reordering(first[0], first[1]), count
+        return self, 1
+
+    @cached_property
     def plan(self) -> ReorderPlan:
         """The plan from one to the other."""
         return plan_reorder(self.beats_in, self.beats_out)
+
+
+def _first_part(order: Tensor, count: int) -> Tensor | None:
+    """Return the first of so many parts of an order that are alike, None where they are not."""
+    parts = order.reshape(count, -1, order.shape[1])
+    first = parts[0]
+    step = (first.max() + 1) * torch.arange(count)[:, None, None]
+    return first if torch.equal(parts, torch.where(first < 0, first, first + step)) else None
 
 
 def plan_reorder(beats_in: Tensor, beats_out: Tensor) -> ReorderPlan:

@@ -9,6 +9,8 @@ is sorted are counted, and so are rows that a result is divided by.
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
@@ -154,7 +156,9 @@ class _OneRow:
             return node
         if node not in self._single:
             call = self._rewriter.call
-            if shaped_like(node) is not None:
+            if node.target is _rows_like():
+                single = self._operand(operands_of(node)[0])
+            elif shaped_like(node) is not None:
                 value = self._constants.value(node)
                 assert value is not None
                 sizes = list(value.shape)
@@ -204,13 +208,20 @@ def _counted(rewriter: Rewriter, rows: Argument) -> Node | None:
     return next((item for item in inputs if known_shape(item)[:1] == [size.node.expr]), None)
 
 
-def _numbers_rows(rewriter: Rewriter, index: Argument) -> bool:
-    """True if an index is 0, 1, ... along its first dimension, for every row of a batch."""
+def _numbers_rows(rewriter: Rewriter, index: Argument, each: int = 1) -> bool:
+    """True if an index is 0, 1, ... along its first dimension, for every row of a batch.
+
+    Args:
+        rewriter: of the graph.
+        index: the index.
+        each: how often each number comes.
+    """
     shape = shape_of(index)
-    if not shape or not is_dynamic(shape[0]) or any(size != 1 for size in shape[1:]):
+    if not shape or not is_dynamic(shape[0]):
         return False
     value = Constants(rewriter.module).value(index, _ROWS)
-    return value is not None and value.flatten().tolist() == list(range(_ROWS))
+    numbers = torch.arange(_ROWS).repeat_interleave(each).reshape(-1, *[1] * (len(shape) - 1))
+    return value is not None and torch.equal(value, numbers.expand(-1, *value.shape[1:]))
 
 
 def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
@@ -218,14 +229,52 @@ def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
     source: Argument = operands_of(node)[0]
     indices: list[Argument] = list(operands_of(node)[1])
     if not _numbers_rows(rewriter, indices[0]):
-        return None
+        pick: Argument = {1: _pick_merged, 2: _pick_flat}.get(len(indices))
+        return None if pick is None else pick(rewriter, source, *indices)
     if _names_all(source, indices):
         return rewriter.call(aten.alias.default, source)
-    rank = len(shape_of(indices[0]))
-    if rank == 1 and len(indices) == 2 and known_shape(indices[1]) == known_shape(indices[0]):
-        return _pick(rewriter, source, indices[1])
     shared = _shared_by_rows(rewriter, indices)
-    return None if shared is None else rewriter.call(aten.index.Tensor, source, shared)
+    if shared is not None:
+        return rewriter.call(aten.index.Tensor, source, shared)
+    if len(indices) == 3 and indices[1] is None:
+        source, indices = rewriter.call(aten.transpose.int, source, 1, 2), indices[::2]
+    own = _by_rows(rewriter, indices)
+    return None if own is None else _pick(rewriter, source, own)
+
+
+def _pick_flat(rewriter: Rewriter, source: Node, rows: Argument, index: Argument) -> Node | None:
+    """Write `x[rows, i]` of indices that were flattened, several for each row, as a gather."""
+    known = known_shape(index)
+    if len(known) != 1 or known_shape(rows) != known or not is_dynamic(shape_of(index)[0]):
+        return None
+    each = size_of(shape_of(index)[0], 1)
+    if not _numbers_rows(rewriter, rows, each):
+        return None
+    picked = _pick(rewriter, source, rewriter.call(aten.reshape.default, index, [-1, each]))
+    return rewriter.call(aten.reshape.default, picked, [-1, *shape_of(source)[2:]])
+
+
+def _pick_merged(rewriter: Rewriter, source: Node, index: Argument) -> Node | None:
+    """Write `x.flatten(0, 1)[i + rows * n]` as a gather from `x` at `i`; n is the length of `x`."""
+    shape, call = known_shape(index), rewriter.call
+    while isinstance(index, Node) and index.target in _RESHAPES:
+        index = index.args[0]
+    if not isinstance(index, Node) or index.target is not aten.add.Tensor:
+        return None
+    length = size_of(shape_of(source)[0], 1)
+    constants, (first, second) = Constants(rewriter.module), index.args
+    if first in constants:
+        first, second = second, first
+    offset, sizes = constants.value(second, _ROWS), shape_of(index)
+    if first in constants or offset is None or not is_dynamic(sizes[0]):
+        return None
+    starts = torch.arange(0, _ROWS * length, length).reshape(-1, *[1] * (len(sizes) - 1))
+    if offset.dim() > len(sizes) or not torch.equal(*torch.broadcast_tensors(offset, starts)):
+        return None
+    rows = call(aten.reshape.default, source, [-1, length, *shape_of(source)[1:]])
+    spread = call(aten.expand.default, first, [-1, *sizes[1:]])
+    picked = _pick(rewriter, rows, spread)
+    return call(aten.reshape.default, picked, [-1, *map(int, shape[1:]), *shape_of(source)[1:]])
 
 
 def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
@@ -241,9 +290,10 @@ def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     if _names_all(source, indices) and not any(rest):
         return copied(rewriter, source, values)
     shared = _shared_by_rows(rewriter, indices)
-    if shared is None:
-        return None
-    return rewriter.call(overload(node.target), source, shared, values, *rest)
+    if shared is not None:
+        return rewriter.call(overload(node.target), source, shared, values, *rest)
+    own = _by_rows(rewriter, indices)
+    return None if own is None else _write(rewriter, source, own, values, any(rest))
 
 
 def _numbers_elements(indices: list[Argument], values: Argument) -> bool:
@@ -268,13 +318,14 @@ def _names_all(source: Argument, indices: list[Argument]) -> bool:
 
 def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argument] | None:
     """Return indices of all rows, from one that counts them; None where a row has its own."""
-    rank = len(shape_of(indices[0]))
+    rank, rows = len(shape_of(indices[0])), shape_of(indices[0])[1:]
     shared: list[Argument] = [None]
     for index in indices[1:]:
         shape = shape_of(index)
         if (
             not isinstance(index, Node)
             or len(shape) > rank
+            or (any(size != 1 for size in rows) and shape[-len(rows) :] != rows)
             or (len(shape) == rank and shape[0] != 1)
         ):
             return None
@@ -286,20 +337,74 @@ def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argumen
     return shared if len(shared) > 1 else None
 
 
-def _pick(rewriter: Rewriter, source: Node, index: Node) -> Node:
+def _pick(rewriter: Rewriter, source: Node, index: Node) -> Node | None:
+    """Return the elements of each row at indices of its own."""
     call, (length, *rest) = rewriter.call, map(int, shape_of(source)[1:])
-    if not _counts_from_front(index):
-        behind = call(aten.lt.Scalar, index, 0)
-        index = call(aten.where.self, behind, call(aten.add.Tensor, index, length), index)
-    ones = [1] * len(rest)
-    spread = call(aten.reshape.default, index, [-1, 1, *ones])
+    sizes = [int(size) for size in shape_of(index)[1:]]
+    count, several, ones = prod(sizes), len(sizes) > 0, [1] * len(rest)
+    index = _from_front(rewriter, index, length)
     if not source.meta["val"].is_floating_point():
-        if rest:
-            spread = call(aten.expand.default, spread, [-1, 1, *rest])
-        return call(aten.squeeze.dim, call(aten.gather.default, source, 1, spread), 1)
+        spread = _spread(rewriter, index, rest)
+        picked = call(aten.gather.default, source, 1, spread)
+        return call(aten.reshape.default, picked, [-1, *sizes, *rest])
+    spread = call(aten.reshape.default, index, [-1, *[count] * several, 1, *ones])
+    if several:
+        source = call(aten.unsqueeze.default, source, 1)
     places = call(aten.reshape.default, call(aten.arange.default, length), [length, *ones])
     chosen = call(aten.where.ScalarOther, call(aten.eq.Tensor, spread, places), source, 0.0)
-    return call(aten.sum.dim_IntList, chosen, [1])
+    picked = call(aten.sum.dim_IntList, chosen, [1 + several])
+    return call(aten.reshape.default, picked, [-1, *sizes, *rest]) if several else picked
+
+
+def _write(
+    rewriter: Rewriter, source: Node, index: Node, values: Node, accumulate: bool
+) -> Node | None:
+    """Write values to, or add them at, indices that each row has of its own."""
+    call, (length, *rest) = rewriter.call, map(int, shape_of(source)[1:])
+    sizes = [int(size) for size in shape_of(index)[1:]]
+    if len(shape_of(values)) > 1 + len(sizes) + len(rest):
+        return None
+    spread = _spread(rewriter, _from_front(rewriter, index, length), rest)
+    number = Constants(rewriter.module).value(values)
+    if number is not None and number.numel() == 1 and not accumulate:
+        return call(aten.scatter.value, source, 1, spread, number.item())
+    if any(map(is_dynamic, shape_of(values)[:1])):
+        written = call(aten.expand.default, values, [-1, *sizes, *rest])
+    else:
+        row = call(aten.expand.default, values, [1, *sizes, *rest])
+        written = call(_rows_like(), row, source)
+    written = call(aten.reshape.default, written, [-1, prod(sizes), *rest])
+    target = aten.scatter_add.default if accumulate else aten.scatter.src
+    return call(target, source, 1, spread, written)
+
+
+def _spread(rewriter: Rewriter, index: Node, rest: list[int]) -> Node:
+    """Return indices of each row as `[rows, count, *rest]`, the same for the rest."""
+    call, count = rewriter.call, prod(map(int, shape_of(index)[1:]))
+    spread = call(aten.reshape.default, index, [-1, count, *[1] * len(rest)])
+    return call(aten.expand.default, spread, [-1, count, *rest]) if rest else spread
+
+
+def _from_front(rewriter: Rewriter, index: Node, length: int) -> Node:
+    """Return indices of which negative ones count from the end, counted from the front."""
+    call = rewriter.call
+    if _counts_from_front(index):
+        return index
+    behind = call(aten.lt.Scalar, index, 0)
+    return call(aten.where.self, behind, call(aten.add.Tensor, index, length), index)
+
+
+def _by_rows(rewriter: Rewriter, indices: list[Argument]) -> Node | None:
+    """Return the second of two indices, of which the first counts rows, in the shape of both."""
+    if len(indices) != 2 or not isinstance(indices[1], Node):
+        return None
+    rows, index = indices
+    shape = shape_of(index)
+    if len(shape) != len(shape_of(rows)) or not is_dynamic(shape[0]):
+        return None
+    sizes = [max(pair) for pair in zip(shape[1:], shape_of(rows)[1:], strict=True)]
+    alike = sizes == list(shape[1:])
+    return index if alike else rewriter.call(aten.expand.default, index, [-1, *sizes])
 
 
 def _counts_from_front(index: Node) -> bool:
@@ -309,7 +414,11 @@ def _counts_from_front(index: Node) -> bool:
     return index.target in _PLACES
 
 
-_PLACES = (aten.argmax.default, aten.argmin.default)
+_PLACES = (
+    *(aten.argmax.default, aten.argmin.default, aten.argsort.default, aten.argsort.stable),
+    *(aten.topk.default, aten.sort.default, aten.sort.stable),
+)
+_RESHAPES = (aten.reshape.default, aten.view.default, aten.flatten.using_ints, aten.alias.default)
 
 
 def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
@@ -324,6 +433,24 @@ def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:
     return rewriter.call(aten.index.Tensor, row, [index])
 
 
+def _select_merged(rewriter: Rewriter, node: Node) -> Node | None:
+    source, dim, index = operands_of(node)
+    return _pick_merged(rewriter, source, index) if dim == 0 else None
+
+
+def _affine_grid(rewriter: Rewriter, node: Node) -> Node:
+    """Write `affine_grid`, whose points are the same for all rows, as a linear layer."""
+    theta, (_, _, *space), corners = operands_of(node)
+    dims = len(space)
+    plain = torch.eye(dims, dims + 1).unsqueeze(0)
+    points = aten.affine_grid_generator.default(plain, [1, 1, *space], corners).reshape(-1, dims)
+    points = torch.cat([points, torch.ones(len(points), 1)], 1)
+    places = rewriter.constant(f"{node.name}_points", points)
+    moved = rewriter.call(aten.linear.default, theta, places)
+    rows = rewriter.call(aten.transpose.int, moved, 1, 2)
+    return rewriter.call(aten.reshape.default, rows, [-1, *space, dims])
+
+
 def _zeros(rewriter: Rewriter, node: Node) -> Node:
     kwargs = {key: value for key, value in node.kwargs.items() if key != "memory_format"}
     return rewriter.call(_UNWRITTEN[node.target], *node.args, **kwargs)
@@ -334,6 +461,8 @@ _RULES: dict[object, Rule] = {
     aten.index.Tensor: _index_rows,
     aten.index_put.default: _put_rows,
     aten.gather.default: _look_up_shared,
+    aten.index_select.default: _select_merged,
+    aten.affine_grid_generator.default: _affine_grid,
     # A product broadcasts where one row of a constant is left.
     aten.bmm.default: lambda rewriter, node: rewriter.call(aten.matmul.default, *node.args),
 }

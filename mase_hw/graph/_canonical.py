@@ -106,9 +106,8 @@ def _remove_shape_arithmetic(module: GraphModule) -> None:
     module.graph.eliminate_dead_code(is_impure_node=_keeps)
 
 
-def _is_same(size: Argument, known: object) -> bool:
-    """True if a symbolic size is one of `known_shape`."""
-    return isinstance(_value(size), torch.SymInt) and bool(_value(size).node.expr == known)
+def _is_same(size: Argument, expected: object) -> bool:
+    return isinstance(_value(size), torch.SymInt) and bool(_value(size).node.expr == expected)
 
 
 def _inferred_sizes(sizes: Sequence[object], result: Sequence[Argument]) -> list[object]:

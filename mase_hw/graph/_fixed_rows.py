@@ -88,7 +88,6 @@ class FixedRows(TorchFunctionMode):
 
 
 def _constants(model: nn.Module, count: int) -> Iterator[tuple[Record, str, int]]:
-    """Yield (owner, name, dimension) of tensors of so many equal rows."""
     for module in model.modules():
         for place in (module._buffers, module._parameters, module.__dict__):
             for name, value in place.items():

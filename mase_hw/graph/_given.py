@@ -94,5 +94,5 @@ def _distinct(args: tuple[object, ...], kwargs: dict[str, object]) -> Arguments:
         seen.add(id(leaf))
         return leaf if kept else leaf.clone()
 
-    found: Arguments = tree_map(other, (args, kwargs))
-    return found
+    distinct: Arguments = tree_map(other, (args, kwargs))
+    return distinct

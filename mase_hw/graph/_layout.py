@@ -230,7 +230,6 @@ def _runs(rows: list[list[Item]], items: Mapping[Key, Item], links: _Links) -> l
 def _fit(
     row: Sequence[Item], wanted: Sequence[float], weights: Sequence[float] | None = None
 ) -> None:
-    """Move the items of a layer as near to `wanted` as their sizes and order allow."""
     offsets = [0.0]
     for left, right in itertools.pairwise(row):
         gap = _BOX_GAP if left.width and right.width else _LANE_GAP

@@ -60,13 +60,11 @@ def _order(node: object) -> list[int]:
 
 
 def _swaps(node: object) -> bool:
-    """True if a node changes the first two dimensions, and nothing else."""
     order = _order(node)
     return order[:2] == [1, 0] and order[2:] == list(range(2, len(order)))
 
 
 def _moves_batch(node: object) -> bool:
-    """True if a node permutes dimensions, the first one too."""
     return _order(node)[:1] not in ([], [0])
 
 

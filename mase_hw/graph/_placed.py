@@ -107,16 +107,16 @@ def _is_same(left: object, right: object) -> bool:
 
 
 def _placed(rewriter: Rewriter, node: Node) -> Node | None:
-    given = aten_arguments(node)
+    arguments = aten_arguments(node)
     with torch.no_grad():
-        places = _places(rewriter.module, node, given)
+        places = _places(rewriter.module, node, arguments)
     if places is None:
         return None
-    base, values = given["self"], given[_MOVES[node.target]]
+    base, values = arguments["self"], arguments[_MOVES[node.target]]
     if not isinstance(values, Node):
         number = torch.tensor([values], dtype=node.meta["val"].dtype)
         values = rewriter.constant(f"{node.name}_value", number)
-    values = _alike(rewriter, _one_row(values), base, given.get("dim"))
+    values = _alike(rewriter, _one_row(values), base, arguments.get("dim"))
     read = rewriter.constant(f"{node.name}_places", places)
     return rewriter.call(torch_target("mase.placed.default"), _one_row(base), values, read)
 
@@ -142,18 +142,18 @@ def _is_row(node: object) -> bool:
     return any(map(is_dynamic, shape_of(node)[:1]))
 
 
-def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
+def _places(module: GraphModule, node: Node, arguments: Record) -> Tensor | None:
     """Return, for each element of one inference's result, the places that are summed.
 
     Elements of the first operand count from 0, those of the second go on, and the one behind them
     is zero. None where that depends on the inference, or on what is computed.
     """
-    if not _is_row(given["self"]):
+    if not _is_row(arguments["self"]):
         return None
-    adds = node.target in _ADDS or bool(given.get("accumulate"))
+    adds = node.target in _ADDS or bool(arguments.get("accumulate"))
     tables, constants = [], Constants(module)
     for rows in (1, _ROWS):
-        run = _Run(constants, node, given, rows)
+        run = _Run(constants, node, arguments, rows)
         try:
             tables.append(run.sums() if adds else run.moves())
         except (RuntimeError, TypeError, IndexError, ValueError):
@@ -167,10 +167,10 @@ def _places(module: GraphModule, node: Node, given: Record) -> Tensor | None:
 class _Run:
     """A call on numbers that count elements, of so many rows."""
 
-    def __init__(self, constants: Constants, node: Node, given: Record, rows: int) -> None:
-        self._node, self._given, self._rows = node, given, rows
+    def __init__(self, constants: Constants, node: Node, arguments: Record, rows: int) -> None:
+        self._node, self._arguments, self._rows = node, arguments, rows
         self._constants = constants
-        self._operands = (given["self"], given[_MOVES[node.target]])
+        self._operands = (arguments["self"], arguments[_MOVES[node.target]])
         self.count = [
             torch.Size(map(int, shape_of(item)[_is_row(item) :])).numel() for item in self._operands
         ]
@@ -178,11 +178,11 @@ class _Run:
     def __call__(self, base: Tensor, source: object) -> Tensor:
         """Run the call on another base and another source."""
         target, name = overload(self._node.target), _MOVES[self._node.target]
-        given = {**self._given, "self": base, name: source}
-        known = dict(map_arg(given, self._constant))
+        arguments = {**self._arguments, "self": base, name: source}
+        values = dict(map_arg(arguments, self._constant))
         keywords = [item.name for item in target._schema.arguments if item.kwarg_only]
-        named = {key: known.pop(key) for key in keywords}
-        return target(*known.values(), **named)
+        named = {key: values.pop(key) for key in keywords}
+        return target(*values.values(), **named)
 
     def _constant(self, item: Node) -> Tensor:
         value = self._constants.value(item, self._rows)

@@ -25,9 +25,9 @@ def drawing(mg: MaseGraph) -> Iterator[str]:
 
 def _switches(node: Node) -> Iterator[bool]:
     assert callable(node.target)
-    given = normalize_function(
+    arguments = normalize_function(
         node.target, node.args, node.kwargs, normalize_to_only_use_kwargs=True
     )
     for name in _SWITCHES:
-        if given is not None and name in given.kwargs:
-            yield bool(given.kwargs[name])
+        if arguments is not None and name in arguments.kwargs:
+            yield bool(arguments.kwargs[name])

@@ -42,13 +42,13 @@ def _instead(original: Any, unroll: Callable[..., Any]) -> Any:
     return forward
 
 
-def _layer(module: nn.RNNBase, values: Tensor, given: object) -> object:
+def _layer(module: nn.RNNBase, values: Tensor, initial: object) -> object:
     alone = values.dim() == 2
     if alone:
         values = values.unsqueeze(0)
     elif not module.batch_first:
         values = values.transpose(0, 1)
-    states = () if given is None else given if isinstance(given, tuple) else (given,)
+    states = () if initial is None else initial if isinstance(initial, tuple) else (initial,)
     states = tuple(state.unsqueeze(1) for state in states) if alone else states
     directions = 2 if module.bidirectional else 1
     last: list[tuple[Tensor, ...]] = []
@@ -94,12 +94,12 @@ def _run(
     return torch.stack(results[::-1] if backwards else results, 1), state
 
 
-def _cell(module: nn.RNNCellBase, values: Tensor, given: object) -> Any:
+def _cell(module: nn.RNNCellBase, values: Tensor, initial: object) -> Any:
     mode = "LSTM" if isinstance(module, nn.LSTMCell) else "GRU"
     if isinstance(module, nn.RNNCell):
         mode = f"RNN_{module.nonlinearity.upper()}"
-    state: Any = given if isinstance(given, tuple) else (given,)
-    state = (None, None) if given is None and mode == "LSTM" else state
+    state: Any = initial if isinstance(initial, tuple) else (initial,)
+    state = (None, None) if initial is None and mode == "LSTM" else state
     gates = _linear(values, module.weight_ih, module.bias_ih)
     carried = None if state[0] is None else _linear(state[0], module.weight_hh, module.bias_hh)
     state = _STEPS[mode](gates, state, carried, module.bias_hh)

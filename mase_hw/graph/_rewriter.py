@@ -145,7 +145,6 @@ class Constants:
         return self._is_constant[node]
 
     def _may_be(self, node: Node) -> bool:
-        """True if a node is a constant where its operands are."""
         if node.op != "call_function":
             return node.op == "get_attr"
         if _is_size(node):
@@ -194,12 +193,12 @@ def _is_size(node: Node) -> bool:
     return isinstance(node.meta.get("val"), torch.SymInt | int)
 
 
-def _behind(waiting: list[Node], known: Mapping[Node, bool]) -> Iterator[Node]:
+def _behind(waiting: list[Node], decided: Mapping[Node, bool]) -> Iterator[Node]:
     """Yield nodes and what decides their values, the nearest first, but for what is known."""
     seen = set(waiting)
     for node in waiting:
         yield node
-        if node not in known and not _is_size(node):
+        if node not in decided and not _is_size(node):
             like = shaped_like(node)
             fresh = {item for item in node.all_input_nodes if item is not like} - seen
             seen |= fresh

@@ -40,7 +40,6 @@ def out_of_place(graph: Graph) -> None:
 
 
 def _has_one_name(node: Node) -> bool:
-    """True if nobody reads by another name what is computed."""
     while node.op == "call_function" and _shares(node):
         if len(node.all_input_nodes) != 1 or len(node.all_input_nodes[0].users) != 1:
             return False
@@ -49,7 +48,6 @@ def _has_one_name(node: Node) -> bool:
 
 
 def _shares(node: Node) -> bool:
-    """True if a result may be another name of an operand, or a part of it."""
     schema = getattr(node.target, "_schema", None)
     if schema is None or "dropout" in schema.name:
         return node.op == "call_function"

@@ -195,16 +195,16 @@ class _Stream:
                 self._slab(dim, *pair)
                 for pair in zip(origins.unbind(dim), delays.unbind(dim), strict=True)
             ]
-            known = [slab for slab in slabs if slab is not None]
-            if len(known) == len(slabs):
+            taken = [slab for slab in slabs if slab is not None]
+            if len(taken) == len(slabs):
                 ends = [
                     place
-                    for place, (left, right) in enumerate(pairwise(known), 1)
+                    for place, (left, right) in enumerate(pairwise(taken), 1)
                     if right != (*left[:2], left[2] + 1)
                 ]
                 return dim, [
-                    (*known[start][:2], known[start][2], known[stop - 1][2] + 1)
-                    for start, stop in pairwise([0, *ends, len(known)])
+                    (*taken[start][:2], taken[start][2], taken[stop - 1][2] + 1)
+                    for start, stop in pairwise([0, *ends, len(taken)])
                 ]
         raise self._refusal(f"moves elements along several dimensions; {_ADVICE}")
 
@@ -247,7 +247,6 @@ class _Stream:
 
 
 def _sort(graph: Graph) -> None:
-    """Move every node behind its operands, in place."""
     sorted_nodes = set[Node]()
     output = graph.output_node()
     for node in list(graph.nodes):

@@ -33,14 +33,10 @@ def open_onnx(
 
     if example_inputs is None:
         return load_onnx(path)
-    given = example_inputs
-    if isinstance(given, dict):
-        module, _ = load_onnx(path, [*given.values()])
-        missing = [name for name in module.input_names if name not in given]
-        if missing:
-            raise CaptureError(f"{path}: input {missing[0]!r} is not given")
-        return module, tuple(given[name] for name in module.input_names)
-    return load_onnx(path, [leaf for leaf in tree_leaves(given) if isinstance(leaf, Tensor)])
+    if isinstance(example_inputs, dict):
+        return load_onnx(path, example_inputs)
+    leaves = tree_leaves(example_inputs)
+    return load_onnx(path, [leaf for leaf in leaves if isinstance(leaf, Tensor)])
 
 
 def name_places(graph: MaseGraph, module: OnnxModule, path: str | os.PathLike[str]) -> None:

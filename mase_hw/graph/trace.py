@@ -102,7 +102,9 @@ def _traced(
         agree = outputs_agree(graph(*graph.example_inputs), expected)
         graph.reset()
         if not agree:
-            causes = ", ".join(drawing(graph)) or "random numbers, or state that changes"
+            causes = ", ".join(drawing(graph)) or (
+                "random numbers, or state that changes: take it as an input and return the next one"
+            )
             raise CaptureError(
                 f"the captured graph of {title} computes other values than the model: its forward "
                 f"is not a function of its inputs alone ({causes})"

@@ -27,13 +27,13 @@ from mase_hw.errors import ParallelismError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, BLOCK, GENERIC, LOGIC, ON_CHIP
 from mase_hw.hardware.estimate import Estimate, estimate, of_cells
-from mase_hw.hardware.problem import STEPS, Problem, steps
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass
 from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
+from mase_hw.passes.hardware.problem import STEPS, Problem, steps
 
 # Of many sizes those are tried that are so much larger than the one before.
 GROWTHS = (1.0, 1.3, 1.7, 2.2, 3.0)

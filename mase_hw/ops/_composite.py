@@ -10,6 +10,7 @@ from torch import Tensor
 
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
+from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, along_batch
 from mase_hw.ops._rewriting import Rewritten
 
@@ -121,3 +122,8 @@ def refuse_batch(what: str, fix: str, key: str = "dim") -> Refusal:
         key: the attribute that names the dimension.
     """
     return lambda call: [along_batch(what, fix)] if call.dimension(key) == 0 else []
+
+
+def zero_of(spec: TensorSpec) -> float | int:
+    """Return zero as a number of a tensor's kind, so that nothing is promoted beside it."""
+    return 0.0 if spec.dtype.startswith(("float", "bfloat")) else 0

@@ -83,6 +83,10 @@ class Elements(ABC, Generic[E]):
     def unary_cell(self, evaluator: E) -> Cell:
         """Return the cell of a function."""
 
+    def operand_cell(self, evaluator: E) -> Cell | None:
+        """Return a cell before it, which prepares its operand."""
+        return None
+
     def orders(self, otherwise: dict[str, Order | None]) -> dict[str, Order | None]:
         """Return the orders in which operands and results come, any unless blocks stay whole."""
         return otherwise

@@ -3,7 +3,8 @@
 Sums, differences and products are exact and rounded once. Functions of one operand of up to 12
 bits are tables of correctly rounded results; wider ones go through piecewise quadratics whose
 result is at most one step from the correctly rounded one, or `RELATIVE_ERROR` of the value where
-that takes too many segments; bounds need neither.
+that takes too many segments; bounds need neither. Sines of more than a turn are a phase and a
+quarter wave.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from mase_hw.approximation.bounded import Bounded
 from mase_hw.approximation.function import Function
 from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
 from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
+from mase_hw.approximation.wave import Wave, exceeds_a_turn, fit_wave
 from mase_hw.arithmetic.fixed_point import combine, combined_bits, fixed, too_wide
 from mase_hw.cells import Cell, Image, Operation
 from mase_hw.cells.binary_fixed import BinaryFixed
 from mase_hw.cells.clamp_fixed import ClampFixed
+from mase_hw.cells.phase import Phase
 from mase_hw.cells.unary_piecewise import UnaryPiecewise
 from mase_hw.cells.unary_table import UnaryTable
 from mase_hw.formats import Encoding
@@ -27,7 +30,7 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._elements import Elements
 from mase_hw.ops._one_cell import fields
 
-FixedFunction = FunctionTable | Piecewise | Bounded
+FixedFunction = FunctionTable | Piecewise | Bounded | Wave
 
 
 class FixedElements(Elements[FixedFunction]):
@@ -65,18 +68,33 @@ class FixedElements(Elements[FixedFunction]):
             return bounded
         if operand.width <= MAX_TABLE_INPUT_BITS:
             return FunctionTable.tabulate(function, operand, result)
+        if function.quarters is not None and exceeds_a_turn(operand):
+            return fit_wave(function, operand, result)
         return fit(function, function.knots, operand, result, function.name, function.steep)
 
     def unary_cell(self, evaluator: FixedFunction) -> Cell:
         """Return the bounds, the table or the polynomial."""
         beats = self.call.result.beats
+        if isinstance(evaluator, Wave):
+            evaluator = evaluator.quarter
         if isinstance(evaluator, Piecewise):
-            return _piecewise_cell(fields(self.call), evaluator, beats)
+            _, result, lanes = fields(self.call)
+            return _piecewise_cell((evaluator.operand.encoding, result, lanes), evaluator, beats)
         if isinstance(evaluator, Bounded):
             low, high = _as_int32(evaluator.low), _as_int32(evaluator.high)
             return ClampFixed(*fields(self.call), low, high, evaluator.on_result, beats=beats)
         words = Image(evaluator.result.encoding.width, lambda: evaluator.words)
         return UnaryTable(*fields(self.call), words, beats=beats)
+
+    def operand_cell(self, evaluator: FixedFunction) -> Cell | None:
+        """Return the phase of a wave."""
+        if not isinstance(evaluator, Wave):
+            return None
+        data, _, lanes = fields(self.call)
+        phase, place = evaluator.phase, evaluator.quarter.operand.encoding
+        low, high = _as_int32(phase.rate & 0xFFFFFFFF), _as_int32(phase.rate >> 32)
+        beats = self.call.result.beats
+        return Phase(data, place, lanes, phase.bits, low, high, phase.quarters, beats=beats)
 
 
 def _piecewise_cell(
@@ -100,6 +118,7 @@ def _piecewise_cell(
         piecewise.sum_bits,
         GUARD_BITS,
         Image(sum(piecewise.widths), lambda: piecewise.words),
+        piecewise.odd,
         beats=beats,
     )
 

@@ -30,6 +30,7 @@ class Formula(Unary):
         patterns: spellings in other torch operators, a function of a tensor.
         keeps_format: see `Numeric`.
         jumps: see `Numeric`.
+        quarters: see `Unary`.
         required: values for the arguments that have no default, for tables and tests.
 
     Examples:
@@ -49,11 +50,12 @@ class Formula(Unary):
         patterns: Callable[[Tensor], Iterable[Spelling]] | None = None,
         keeps_format: bool = False,
         jumps: bool = False,
+        quarters: int | None = None,
         required: Attributes | None = None,
     ) -> None:
         self.name = name
         self.targets = overloads(targets)
-        self.keeps_format, self.jumps = keeps_format, jumps
+        self.keeps_format, self.jumps, self.quarters = keeps_format, jumps, quarters
         self.required_attributes = required or {}
         self._parts = {"domain": domain, "knots": knots, "bounds": bounds}
         self._equation, self._patterns = equation, patterns

@@ -25,8 +25,14 @@ def row_fields(call: Call) -> tuple[Encoding, Encoding, int, int, int]:
     return data, result, lanes, rows, call.result.size[1]
 
 
-def one_cell(call: Call, cell: Cell) -> Netlist:
-    """Return a cell that takes every operand; constants come from memories."""
+def one_cell(call: Call, cell: Cell, first: Cell | None = None) -> Netlist:
+    """Return a cell that takes every operand; constants come from memories.
+
+    Args:
+        call: the call.
+        cell: the cell.
+        first: a cell before it, which prepares the first operand.
+    """
     net = NetlistBuilder({name: Port.of(spec) for name, spec in call.streams.items()})
     wires: dict[str, Wire] = {
         name: net.memory(name, constant_memory(call, name))
@@ -34,6 +40,8 @@ def one_cell(call: Call, cell: Cell) -> Netlist:
         else net.input(name)
         for name in call.operands
     }
+    if first is not None:
+        wires["data_in_0"] = net.add(first, "phase", data_in_0=wires["data_in_0"])
     return net.netlist(data_out_0=net.add(cell, "", **wires))
 
 

@@ -41,6 +41,7 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     Attributes:
         required_attributes: values for the arguments that have no default, for tables and tests.
+        quarters: quarter turns by which it leads the sine, where it is one.
 
     Examples:
         >>> class Cube(Unary):
@@ -52,6 +53,7 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
     families = FUNCTIONS
     approximates = True
     required_attributes: Mapping[str, Any] = {}
+    quarters: int | None = None
 
     def __init__(self) -> None:
         namespace, name, _ = self.targets[0].split(".")
@@ -111,7 +113,7 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
         finite = [bound for bound in bounds or () if abs(bound) != float("inf")]
         knots = (*self.knots(attributes), *finite, *domain.knots)
-        return Function(self.name, evaluate, knots, domain.knots, bounds)
+        return Function(self.name, evaluate, knots, domain.knots, bounds, self.quarters)
 
     def call(self, operand: Format, result: Format, attributes: Attributes | None = None) -> Call:
         """Return a call on one element between two formats."""
@@ -127,7 +129,11 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     def _evaluator(self, call: Call, elements: Elements[Any]) -> Evaluator:
         operand, result = call.operands["data_in_0"].quantized, call.result.quantized
-        return _fit(self, type(elements), operand, result, tuple(sorted(call.attributes.items())))
+        attributes = tuple(sorted(call.attributes.items()))
+        fitted = _fit(self, type(elements), operand, result, attributes)
+        if isinstance(fitted, UnsupportedError):
+            raise fitted
+        return fitted
 
     def error(self, call: Call) -> FunctionError:
         """Return how far a call in fixed point is from the function."""
@@ -147,7 +153,8 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
 
     def hardware(self, call: Call) -> Netlist:
         elements = elements_of(call)
-        return one_cell(call, elements.unary_cell(self._evaluator(call, elements)))
+        evaluator = self._evaluator(call, elements)
+        return one_cell(call, elements.unary_cell(evaluator), elements.operand_cell(evaluator))
 
     def problems(self, call: Call) -> list[str]:
         problems = super().problems(call) or elements_of(call).unary_problems()
@@ -173,6 +180,10 @@ def _fit(
     operand: Format,
     result: Format,
     items: tuple[tuple[str, Any], ...],
-) -> Evaluator:
-    fitted: Evaluator = kind.fit(operator.function(dict(items)), operand, result)
+) -> Evaluator | UnsupportedError:
+    """Return the fit, or why there is none, which takes as long to find out."""
+    try:
+        fitted: Evaluator = kind.fit(operator.function(dict(items)), operand, result)
+    except UnsupportedError as error:
+        return error
     return fitted

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
 from torch.fx import Node
 
+from mase_hw.graph.calls import spec_of
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
+from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import TensorSpec, operator_for_role
 
 
@@ -18,7 +22,7 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: tuple[float | list[int] | list[float] | Node, ...] = (),
+    arguments: Sequence[object] = (),
     stem: str | None = None,
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.
@@ -34,7 +38,7 @@ def insert_after(
     """
     operator = operator_for_role(role)
     target = decode_target("call_function", operator.targets[0])
-    free = unique_name(f"{stem or producer.name}_{operator.name}", [node.name for node in mg.nodes])
+    free = free_name(mg, f"{stem or producer.name}_{operator.name}")
     with mg.fx_graph.inserting_after(producer):
         node = mg.fx_graph.create_node(
             "call_function", target, (producer, *arguments), {}, name=free
@@ -46,6 +50,38 @@ def insert_after(
         common=CommonMetadata(operator.name, {"data_in_0": given}, {"data_out_0": result}),
     )
     return node
+
+
+def read_constant(
+    mg: MaseGraph, before: Node, target: str, values: Tensor, known: MaseMetadata
+) -> Node:
+    """Store a constant and read it before a node, as a node of that metadata."""
+    set_tensor(mg.model, target, values)
+    with mg.fx_graph.inserting_before(before):
+        read = mg.fx_graph.create_node("get_attr", target, name=target)
+    read.meta["mase"] = known
+    return read
+
+
+def constant_metadata(
+    node: Node, spec: TensorSpec | None = None, *, pruned: bool = False
+) -> MaseMetadata:
+    """Metadata of a constant that is a part of a node, `spec` where shapes are noted."""
+    tensors = CommonMetadata(None, {}, {"data_out_0": spec}) if spec else None
+    known = metadata(node)
+    return MaseMetadata(known.module_path, known.source, tensors, pruned=pruned)
+
+
+def free_name(mg: MaseGraph, stem: str) -> str:
+    """Return `stem`, numbered where a node of the graph has that name."""
+    return unique_name(stem, [node.name for node in mg.nodes])
+
+
+def result_dtype(role: str, spec: TensorSpec, arguments: Sequence[object]) -> str:
+    """Data type that the operator of a role gives: steps of truths are real numbers."""
+    target = decode_target("call_function", operator_for_role(role).targets[0])
+    empty = torch.empty(spec.shape, dtype=getattr(torch, spec.dtype), device="meta")
+    return spec_of(target(empty, *arguments)).dtype
 
 
 def unique_name(stem: str, taken: Sequence[str]) -> str:

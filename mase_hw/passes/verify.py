@@ -67,7 +67,6 @@ def _edges(node: Node) -> Iterator[tuple[str, Node, TensorSpec, TensorSpec]]:
 
 
 def _stale(mg: MaseGraph) -> Iterator[str]:
-    """Yield where the recorded results are not what the graph computes."""
     for node, results in infer_specs(mg).items():
         for name, spec in results.items():
             noted = common(node).results.get(name)

@@ -20,7 +20,7 @@ from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.hardware.estimate import Estimate
-from mase_hw.hardware.problem import Problem
+from mase_hw.passes.hardware.problem import Problem
 from mase_hw.precision.cost import CostTable, makers
 from mase_hw.precision.noise import around, measured_options
 from mase_hw.precision.operands import Operand, Option

@@ -17,7 +17,7 @@ from mase_hw.graph.streams import stream_operands
 from mase_hw.hardware.estimate import Estimate, of_cells
 from mase_hw.hardware.explore import with_orders
 from mase_hw.ops import Call, Numeric
-from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.precision.operands import Operand, Option, operator_of
 

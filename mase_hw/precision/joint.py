@@ -17,8 +17,8 @@ from torch import Tensor
 from mase_hw.errors import MaseError
 from mase_hw.hardware.estimate import Estimate, of_cells
 from mase_hw.hardware.explore import Candidate, Explorer
-from mase_hw.hardware.problem import Problem
 from mase_hw.passes.hardware.parallelism import Choice, Space
+from mase_hw.passes.hardware.problem import Problem
 from mase_hw.precision.choice import Chooser, Chosen, Pick, cheapest
 from mase_hw.precision.cost import in_formats
 

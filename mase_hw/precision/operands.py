@@ -15,6 +15,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Numeric, Operator, Weighted, operators
+from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.passes.formats.quantize import (
     LEAST_ERROR,
@@ -24,7 +25,6 @@ from mase_hw.passes.formats.quantize import (
     fitted_format,
     words_for,
 )
-from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
 from mase_hw.passes.formats.whole_numbers import whole_formats
 
 

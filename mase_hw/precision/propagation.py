@@ -14,7 +14,7 @@ from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.formats.agreement import examples_in
-from mase_hw.passes.formats.shared_formats import shares_format
+from mase_hw.passes.formats.edges import shares_format
 from mase_hw.precision.operands import Operand, operator_of
 
 # Random vectors of each output, or in all of those of its channels.

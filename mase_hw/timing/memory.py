@@ -228,22 +228,18 @@ class _Source:
     def take(self, arrival: int, step: int, port: MemoryPort) -> int:
         """Take the next burst, whose first beat comes at `arrival`; return when its last does."""
         region, read, cut = self.region, self.read, self.cut
-        per_word, width = port.data_width, region.width_bits
-        last_cut = cut[-1] if cut else -1
-        time = arrival - step
-        for number in range(self.requested, self.requested + self.burst()):
+        last_cut, offered, time = cut[-1] if cut else -1, self.offered, arrival - step
+        turn, place = divmod(self.requested, region.beats)
+        width, last = port.data_width, place + self.burst()
+        for bits in range(place * width, last * width, width):
             time += step
-            turn, place = divmod(number, region.beats)
-            complete = turn * region.words + place * per_word // width
-            if time + 2 <= self.offered:
-                # It is in the first register when the beat before comes into the second.
-                self.offered = last_cut + 1
-            else:
-                # Both registers move when the beat before leaves, or stand empty.
-                self.offered = max(time + 1, last_cut) + 2
-            last_cut = max(self.offered, read[complete - 1] if complete else 0)
+            complete = turn * region.words + bits // region.width_bits
+            # In the first register when the beat before comes into the second, or else in both at
+            # once, which move when the beat before leaves, or stand empty.
+            offered = last_cut + 1 if time + 2 <= offered else max(time + 1, last_cut) + 2
+            last_cut = max(offered, read[complete - 1] if complete else 0)
             cut.append(last_cut)
-        self.requested = len(cut)
+        self.requested, self.offered = len(cut), offered
         return time
 
 
@@ -262,8 +258,9 @@ def deliver(memory: ExternalMemory, consumed: Mapping[Place, Cycles]) -> dict[Pl
     ]
     ended: list[int] = []
     cycle, last_beat, turn = -1, -step, 0
-    while any(item.requested < item.needed for item in sources):
-        possible = [item.earliest() for item in sources]
+    possible = [item.earliest() for item in sources]
+    missing = sum(item.needed > 0 for item in sources)
+    while missing:
         cycle = max(cycle + 1, min(possible))
         if len(ended) >= port.outstanding:
             cycle = max(cycle, ended[-port.outstanding] + 1)
@@ -271,8 +268,11 @@ def deliver(memory: ExternalMemory, consumed: Mapping[Place, Cycles]) -> dict[Pl
         chosen = min(ready, key=lambda number: (number < turn, number))
         source, turn = sources[chosen], chosen + 1
         arrival = max(cycle + 1 + port.latency_cycles, last_beat + step)
+        before = source.requested < source.needed
         last_beat = source.take(arrival, step, port)
+        missing -= before and source.requested >= source.needed
         source.turn = cycle + 1
+        possible[chosen] = source.earliest()
         ended.append(last_beat)
     return {(item.region.node, item.region.operand): _offered(item, port) for item in sources}
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Addresses and lengths of the bursts for `count` packets of WORDS words, one behind the other from `first`
-// on: at most BURST words, and none crosses a multiple of so many. A burst is offered while there is
-// `room`, one every second cycle at most; `ready` takes it, and `ends` marks the last one of a packet.
-// `start` comes while `idle`. `stop` forgets all bursts but the one on offer.
+// Addresses and lengths of the bursts for `count` packets of WORDS words, one behind the other from
+// `first` on: at most BURST words, and none crosses a multiple of so many. A burst is offered while
+// there is `room`, one every second cycle at most; `ready` takes it, and `ends` marks the last one
+// of a packet. `start` comes while `idle`. `stop` forgets all bursts but the one on offer.
 module mase_axi_bursts
   import mase_pkg::*;
 #(

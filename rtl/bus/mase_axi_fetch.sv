@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads packets of WORDS words from a memory on AXI4 and sends them as AXI4-Stream: after `start`, `count`
-// of them, each beginning on a whole word behind the one before, from `address` on (a multiple of the
-// bytes of a word). The last word of a packet has LAST_BYTES bytes that count.
+// Reads packets of WORDS words from a memory on AXI4 and sends them as AXI4-Stream: after `start`,
+// `count` of them, each beginning on a whole word behind the one before, from `address` on (a
+// multiple of the bytes of a word). The last word of a packet has LAST_BYTES bytes that count.
 //
 // Bursts are of BURST words at most and never cross a multiple of so many, hence no 4 KiB; at most
-// OUTSTANDING are on their way. Throughput 1 word per cycle. `bad` is high for a cycle with an error.
+// OUTSTANDING are on their way. Throughput 1 word per cycle. `bad` is high for a cycle with an
+// error.
 //
-// `cancel` forgets what was asked for: words on their way are taken and dropped. `idle` says that none
-// is, and no address on offer; `start` comes then.
+// `cancel` forgets what was asked for: words on their way are taken and dropped. `idle` says that
+// none is, and no address on offer; `start` comes then.
 module mase_axi_fetch
   import mase_pkg::*;
 #(

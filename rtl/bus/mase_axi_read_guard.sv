@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps an AXI4 read port right while what asks is reset: an address on offer stays so, and what answers
-// the bursts from before is dropped. `cancel` is high while the design is in reset; `idle` says that all
-// bursts were answered. An address is offered the cycle after it came.
+// Keeps an AXI4 read port right while what asks is reset: an address on offer stays so, and what
+// answers the bursts from before is dropped. `cancel` is high while the design is in reset; `idle`
+// says that all bursts were answered. An address is offered the cycle after it came.
 module mase_axi_read_guard #(
     parameter int unsigned WIDTH = 40,
     parameter int unsigned OUTSTANDING = 4

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes packets of WORDS words, which come as AXI4-Stream, into a memory on AXI4: the counterpart of
-// mase_axi_fetch. Data of a burst are sent once its address was taken. `idle` says that all packets are
-// in the memory; `start` comes then. `written` is high for a cycle when one is, `bad` for a cycle with an
-// error of it.
+// Writes packets of WORDS words, which come as AXI4-Stream, into a memory on AXI4: the counterpart
+// of mase_axi_fetch. Data of a burst are sent once its address was taken. `idle` says that all
+// packets are in the memory; `start` comes then. `written` is high for a cycle when one is, `bad`
+// for a cycle with an error of it.
 //
-// `cancel` forgets what was asked for: bursts whose address was taken or is on offer get words that write
-// nothing.
+// `cancel` forgets what was asked for: bursts whose address was taken or is on offer get words that
+// write nothing.
 module mase_axi_store
   import mase_pkg::*;
 #(

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Keeps the packets of an AXI4-Stream whole while its source is reset: a word on offer stays
-// so, and zeros take the place of what is missing of a packet that was begun. An inference is WORDS words,
-// the last with LAST_BYTES bytes that count; with `batch`, a packet is so many, and all bytes count. `cancel` is
-// high while the source is in reset; `idle` says that nothing from before is left. `done` is high in the
-// cycle in which the last word of an inference moves.
+// Keeps the packets of an AXI4-Stream whole while its source is reset: a word on offer stays so,
+// and zeros take the place of what is missing of a packet that was begun. An inference is WORDS
+// words, the last with LAST_BYTES bytes that count; with `batch`, a packet is so many, and all
+// bytes count. `cancel` is high while the source is in reset; `idle` says that nothing from before
+// is left. `done` is high in the cycle in which the last word of an inference moves.
 //
 // Throughput 1 word per cycle; a word is offered the cycle after it came.
 module mase_axis_guard

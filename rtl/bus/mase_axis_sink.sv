@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Takes AXI4-Stream packets, one an inference, and sends their beats: an inference is BEATS beats of
-// BEAT_BYTES bytes without gaps, low bytes first, cut into words of BUS_BYTES; the last word may be
-// part empty, which TKEEP says. With `batch`, a packet is so many inferences, each on whole words, all of
-// whose bytes are marked.
+// Takes AXI4-Stream packets, one an inference, and sends their beats: an inference is BEATS beats
+// of BEAT_BYTES bytes without gaps, low bytes first, cut into words of BUS_BYTES; the last word may
+// be part empty, which TKEEP says. With `batch`, a packet is so many inferences, each on whole
+// words, all of whose bytes are marked.
 //
 // A packet of another length never shifts the ones behind it. What a short packet lacks is sent as
-// zeros, and what a long one has too much is dropped; `short_packet`, `long_packet` and `bad_keep` (a
-// byte that counts is marked empty, or the reverse) are high for a cycle. `done` is high in the cycle
-// in which the last word of an inference moves. While `hold` is high no packet begins, and `closed`
-// says that none is under way.
+// zeros, and what a long one has too much is dropped; `short_packet`, `long_packet` and `bad_keep`
+// (a byte that counts is marked empty, or the reverse) are high for a cycle. `done` is high in the
+// cycle in which the last word of an inference moves. While `hold` is high no packet begins, and
+// `closed` says that none is under way.
 //
-// Throughput 1 word or 1 beat per cycle, whichever is less; latency 0 cycles where a word is a beat,
-// else that of mase_stream_gearbox.
+// Throughput 1 word or 1 beat per cycle, whichever is less; latency 0 cycles where a word is a
+// beat, else that of mase_stream_gearbox.
 module mase_axis_sink
   import mase_pkg::*;
 #(

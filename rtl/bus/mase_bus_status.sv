@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the registers of a wrapped design show: cycles since reset, inferences that went in and that
-// came out, and a word of the description. Each port has a count of its own; all counts wrap. `is_behind`
-// marks inputs that have taken fewer inferences than another one, the one that ends now included.
+// came out, and a word of the description. Each port has a count of its own; all counts wrap.
+// `is_behind` marks inputs that have taken fewer inferences than another one, the one that ends now
+// included.
 //
-// `first_wrong` is the least number of an inference with an error since `clear`, which says that no error
-// is shown: of an input (`wrong`), of a result that is in a memory (`wrong_result`, counted by `written`),
-// or inside the design (`wrong_inside`), where it is that of the next result.
+// `first_wrong` is the least number of an inference with an error since `clear`, which says that no
+// error is shown: of an input (`wrong`), of a result that is in a memory (`wrong_result`, counted
+// by `written`), or inside the design (`wrong_inside`), where it is that of the next result.
 //
-// `core_rst` is high while `rst` is, and after `reset` for RESET_CYCLES cycles and until all is `idle`.
+// `core_rst` is high while `rst` is, and after `reset` for RESET_CYCLES cycles and until all is
+// `idle`.
 module mase_bus_status #(
     parameter int unsigned WORDS = 2,
     parameter logic [WORDS-1:0][31:0] DESCRIPTION = '0,
@@ -48,6 +50,8 @@ module mase_bus_status #(
   logic [INPUTS-1:0][31:0] entered_q;
   logic [OUTPUTS-1:0][31:0] left_q;
   logic [31:0] written_q;
+  logic [INPUTS+1:0] faults;
+  logic [INPUTS+1:0][31:0] places;
   logic is_wrong;
   logic [31:0] number;
 
@@ -70,21 +74,24 @@ module mase_bus_status #(
     busy = 1'b0;
     is_behind = '0;
     for (int unsigned i = 0; i < INPUTS; i++) begin
-      busy |= entered_q[i] != inferences_out;
+      busy |= 16'(entered_q[i]) != 16'(inferences_out);
       for (int unsigned j = 0; j < INPUTS; j++) begin
         is_behind[i] |= precedes(entered_q[i] + 32'(entered[i]), entered_q[j] + 32'(entered[j]));
       end
     end
-    for (int unsigned i = 1; i < OUTPUTS; i++) busy |= left_q[i] != inferences_out;
+    for (int unsigned i = 1; i < OUTPUTS; i++) busy |= 16'(left_q[i]) != 16'(inferences_out);
   end
+
+  assign faults = {wrong_inside, wrong_result, wrong};
+  assign places = {inferences_out, written_q, entered_q};
 
   // The least number of those with an error in this cycle.
   always_comb begin
-    is_wrong = wrong_result || wrong_inside;
-    number   = wrong_result ? written_q : inferences_out;
-    for (int unsigned i = 0; i < INPUTS; i++) begin
-      if (wrong[i] && (!is_wrong || precedes(entered_q[i], number))) number = entered_q[i];
-      is_wrong |= wrong[i];
+    is_wrong = 1'b0;
+    number   = entered_q[0];
+    for (int unsigned i = 0; i < INPUTS + 2; i++) begin
+      if (faults[i] && (!is_wrong || precedes(places[i], number))) number = places[i];
+      is_wrong |= faults[i];
     end
   end
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The checksum of a row of bytes: CRC-32 of IEEE 802.3, reflected, as zlib computes it. A byte takes
-// eight cycles, in which `busy` is high. `crc` is that of the bytes since `clear`.
+// The checksum of a row of bytes: CRC-32 of IEEE 802.3, reflected, as zlib computes it. A byte
+// takes eight cycles, in which `busy` is high. `crc` is that of the bytes since `clear`.
 module mase_crc32 (
     input  logic        clk,
     input  logic        clear,

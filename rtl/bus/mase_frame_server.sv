@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Answers frames on a serial line. A request is
 //   M H | command | sequence | hash, 8 bytes | length, 4 bytes | payload | CRC-32, 4 bytes
-// with numbers low byte first, the checksum over all before it. Commands: 1 identify (any hash), 2 run
-// (payload of IN_BYTES), 3 reset. The answer is m h | status | sequence | HASH | length | payload |
-// CRC-32; only that of a run that went well has a payload, of OUT_BYTES.
+// with numbers low byte first, the checksum over all before it. Commands: 1 identify (any hash),
+// 2 run (payload of IN_BYTES), 3 reset. The answer is m h | status | sequence | HASH | length |
+// payload | CRC-32; only that of a run that went well has a payload, of OUT_BYTES.
 //
 // Status: 0 well, 1 no frame begins so, 2 unknown command, 3 another design's hash, 4 wrong length,
 // 5 wrong checksum, 6 the line fell silent in a frame, 7 a byte without a stop bit, 8 bytes came
 // before the answer was over, 9 the design gave no result.
 //
 // Nothing of a frame reaches the design before all of it is right. After an error the rest of the
-// line is ignored until it is silent for TIMEOUT_BITS bits, and then answered: there is an answer to
-// everything, one at a time, and no state that the line cannot leave. A design that gives no result
-// for WAIT_CYCLES cycles is reset.
+// line is ignored until it is silent for TIMEOUT_BITS bits, and then answered: there is an answer
+// to everything, one at a time, and no state that the line cannot leave. A design that gives no
+// result for WAIT_CYCLES cycles is reset.
 module mase_frame_server
   import mase_pkg::*;
 #(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One reset for both sides of a crossing between clocks, whatever their ratio: `in_rst` is high from
-// `reset_in` until the other side was reset and has left its reset; `out_rst` rises at once, and falls
-// with its clock.
+// One reset for both sides of a crossing between clocks, whatever their ratio: `in_rst` is high
+// from `reset_in` until the other side was reset and has left its reset; `out_rst` rises at once,
+// and falls with its clock.
 module mase_reset_crossing #(
     parameter int unsigned STAGES = 3
 ) (

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A queue of 2^ADDRESS_WIDTH beats between two clocks that have nothing in common: pointers cross as
-// Gray codes through two registers. Both sides are reset together, and each reset is held for three
-// cycles of the slower clock (mase_reset_crossing). Throughput 1 beat per cycle of the slower clock.
+// A queue of 2^ADDRESS_WIDTH beats between two clocks that have nothing in common: pointers cross
+// as Gray codes through two registers. Both sides are reset together, and each reset is held for
+// three cycles of the slower clock (mase_reset_crossing). Throughput 1 beat per cycle of the slower
+// clock.
 module mase_stream_crossing #(
     parameter int unsigned WIDTH = 8,
     parameter int unsigned ADDRESS_WIDTH = 3

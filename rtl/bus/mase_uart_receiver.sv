@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A receiver of bytes on a serial line: one start bit, eight data bits, the low one first, one stop
-// bit, each CLOCKS_PER_BIT cycles long. `data_valid` is high for a cycle with each byte, and `broken`
-// for a cycle where the stop bit is missing; the line must be idle before the next byte then.
+// bit, each CLOCKS_PER_BIT cycles long. `data_valid` is high for a cycle with each byte, and
+// `broken` for a cycle where the stop bit is missing; the line must be idle before the next byte
+// then.
 module mase_uart_receiver #(
     parameter int unsigned CLOCKS_PER_BIT = 16
 ) (

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A sender of bytes on a serial line, the counterpart of mase_uart_receiver. A byte takes ten bits, and
-// the next one follows without a pause.
+// A sender of bytes on a serial line, the counterpart of mase_uart_receiver. A byte takes ten bits,
+// and the next one follows without a pause.
 module mase_uart_sender #(
     parameter int unsigned CLOCKS_PER_BIT = 16
 ) (

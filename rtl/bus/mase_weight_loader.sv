@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loads the weights of a design between inferences. `load` asks for it: no packet begins any more
-// (`hold`), and when all inferences are out (`idle`) the design is put into reset and `loading` rises.
-// Then words of an image are taken, four bytes each: hash of the design (two words), number of bytes,
-// these bytes with zeros up to a whole word, and their CRC-32.
+// (`hold`), and when all inferences are out (`idle`) the design is put into reset and `loading`
+// rises. Then words of an image are taken, four bytes each: hash of the design (two words), number
+// of bytes, these bytes with zeros up to a whole word, and their CRC-32.
 //
-// Nothing is written before hash and length are right. `bad` is high for a cycle where an image, or a
-// word that nobody asked for, is refused; after a wrong checksum the weights are not whole, and the
-// design stays held until an image was loaded well. A word takes 33 cycles.
+// Nothing is written before hash and length are right. `bad` is high for a cycle where an image, or
+// a word that nobody asked for, is refused; after a wrong checksum the weights are not whole, and
+// the design stays held until an image was loaded well. A word takes 33 cycles.
 module mase_weight_loader #(
     parameter int unsigned BYTES = 16,
     parameter logic [63:0] HASH = '0

@@ -4,7 +4,8 @@
 // The codes are cut at the knots into regions; u is the distance from the end of the region that is
 // nearer to zero. 2**INDEX_BITS segments divide [0, 2**BASE_EXPONENT) and every octave above; t is
 // the offset in the segment, left-aligned to T bits. The file holds {c2, c1, c0} for every segment,
-// in units of 2**-GUARD_BITS of the result's step, region after region.
+// in units of 2**-GUARD_BITS of the result's step, region after region. With ODD the segments of
+// negative codes are those of the others, and their results are negated before they are rounded.
 // Knots are codes in two's complement; those of an unsigned operand have their top bit inverted.
 // Latency 11 cycles, throughput 1 beat per cycle.
 module mase_unary_piecewise
@@ -32,7 +33,8 @@ module mase_unary_piecewise
     parameter int unsigned SLOPE_WIDTH = 21,
     parameter int unsigned SUM_WIDTH = 25,
     parameter int unsigned GUARD_BITS = 5,
-    parameter string TABLE_FILE = ""
+    parameter string TABLE_FILE = "",
+    parameter bit ODD = 0
 ) (
     input logic clk,
     input logic rst,
@@ -83,6 +85,7 @@ module mase_unary_piecewise
     logic signed [C2_WIDTH+TBits:0] bend_q;
     logic signed [SLOPE_WIDTH-1:0] slope_q;
     logic signed [SLOPE_WIDTH+TBits:0] rise_q;
+    logic [SUM_WIDTH-1:0] sum;
     logic [SUM_WIDTH-1:0] sum_q;
     logic [RoundedWidth-1:0] rounded;
     logic [RoundedWidth-1:0] rounded_q;
@@ -111,6 +114,7 @@ module mase_unary_piecewise
     );
 
     assign {curvature, first, start} = word_q;
+    assign sum = SUM_WIDTH'(signed'(start_q[2])) + SUM_WIDTH'(rise_q >>> TBits);
 
     always_ff @(posedge clk) begin
       address_q <= address;
@@ -122,8 +126,17 @@ module mase_unary_piecewise
       bend_q <= curvature * signed'({1'b0, offset_q[2]});
       slope_q <= SLOPE_WIDTH'(first_q) + SLOPE_WIDTH'(bend_q >>> TBits);
       rise_q <= slope_q * signed'({1'b0, offset_q[4]});
-      sum_q <= SUM_WIDTH'(signed'(start_q[2])) + SUM_WIDTH'(rise_q >>> TBits);
       rounded_q <= rounded;
+    end
+
+    if (ODD) begin : gen_odd
+      logic [5:0] negative_q;
+      always_ff @(posedge clk) begin
+        negative_q <= {negative_q[4:0], data_in_0[i][DATA_IN_0.width-1]};
+        sum_q <= negative_q[5] ? -sum : sum;
+      end
+    end else begin : gen_any
+      always_ff @(posedge clk) sum_q <= sum;
     end
 
     mase_fixed_round #(

@@ -4,8 +4,8 @@
 in the checkout's root. A mutation is an operator, a comparison, a condition, a constant, or what
 is left out, in `mase_hw/ops`, `passes`, `formats` and `graph`, or in the folder that is named;
 messages, types and what runs before tests is left alone. Each runs, in a copy of the tree with a
-cache of its own, the tests that name its module or a class of it, then the others of its folder,
-until one fails. What became of each is printed at once:
+cache of its own, the tests of its folder, those that name its module or a class of it first, then
+such tests of other folders, until one fails. What became of each is printed at once:
 `seen` by a test; `LEFT` by all of them; `time`, where the seconds ended before; `void`, where that
 test fails without the mutation too. Those that none saw are printed again at the end.
 """
@@ -194,20 +194,20 @@ def tests_of(path: Path) -> list[list[str]]:
     folder = path.relative_to(ROOT / "mase_hw").parts[0]
     names = [stem, *re.findall(r"^class (\w+)", path.read_text(), re.MULTILINE)]
     names += re.findall(r"^def ([a-z]\w+)", path.read_text(), re.MULTILINE)
-    named = re.compile(rf"\b({'|'.join(names)})\b")
+    any_name = re.compile(rf"\b({'|'.join(names)})\b")
     found = []
     for test in sorted((ROOT / "tests").rglob("test_*.py")):
         if test.stem in (*NO_TESTS, "test_conformance") and test.parent.name == "tests":
             continue
-        count = len(named.findall(test.read_text()))
+        count = len(any_name.findall(test.read_text()))
         if count or test.stem == f"test_{stem}":
             own = test.parent.name == folder
             found.append((test.stem != f"test_{stem}", not own, -count, str(test)))
     # Few calls: most of a short file's time is the start of Python and torch.
-    files = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
-    own_folder = sorted((ROOT / "tests" / folder).glob("test_*.py"))
-    others = [str(test.relative_to(ROOT)) for test in own_folder]
-    calls = [files, [test for test in others if test not in files]]
+    named = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
+    own = [str(path.relative_to(ROOT)) for path in (ROOT / "tests" / folder).glob("test_*.py")]
+    calls = [[test for test in named if test in own], sorted({*own} - {*named})]
+    calls.append([test for test in named if test not in own])
     if folder == "ops":
         # Those that build nothing: they take all operators together.
         chosen = "example or expression or reference"
@@ -237,15 +237,24 @@ def failure(call: Sequence[str], copy: Path, seconds: float) -> str:
     return (lines or [done.stdout[-200:]])[0]
 
 
-def outcome(item: Mutation, copy: Path, seconds: float) -> tuple[str, str]:
-    """Return what becomes of a mutation, and the test that sees it."""
+def outcome(
+    item: Mutation, copy: Path, seconds: float, calls: Sequence[Sequence[str]] = ()
+) -> tuple[str, str]:
+    """Return what becomes of a mutation, and the test that sees it.
+
+    Args:
+        item: a change of one file.
+        copy: of the tree.
+        seconds: that its tests may take together.
+        calls: of pytest, in order; without any, the tests that name the module.
+    """
     path = copy / item.path.relative_to(ROOT)
     text = path.read_text()
     path.write_text(text[: item.start] + item.text + text[item.end :])
     end = time.monotonic() + seconds
     by = ""
     try:
-        for call in tests_of(item.path):
+        for call in calls or tests_of(item.path):
             by = by or failure(call, copy, end - time.monotonic())
     except subprocess.TimeoutExpired:
         return "time", ""
@@ -258,11 +267,16 @@ def outcome(item: Mutation, copy: Path, seconds: float) -> tuple[str, str]:
 
 
 def copied(folder: Path) -> Path:
-    """Return a copy of the sources and tests."""
-    for name in ("mase_hw", "tests", "rtl", "sim", "templates", "kernels"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "constraints.txt"):
-        shutil.copy(ROOT / name, folder / name)
+    """Return a copy of the tree, whose state is a commit."""
+    listed = ["git", "ls-files", "-zco", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    for name in names.split("\0"):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    author = ["-c", "user.name=copy", "-c", "user.email=copy@localhost"]
+    for words in (["init"], ["add", "--all"], [*author, "commit", "--message", "copy"]):
+        subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)
     return folder
 
 

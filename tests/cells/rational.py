@@ -60,13 +60,16 @@ def nearest(value: Fraction, bits: int) -> Fraction:
     return Fraction(rounded(value * 2**bits, "nearest_up"), 2**bits)
 
 
-def fixed_pattern(number: Fixed, value: Fraction) -> int:
+def fixed_code(number: Fixed, value: Fraction) -> int:
     code = rounded(value * Fraction(2) ** number.frac_width, number.rounding)
     low = -(2 ** (number.width - 1)) if number.signed else 0
-    high = low + 2**number.width - 1
-    if number.overflow == "saturate":
-        code = min(max(code, low), high)
-    return code % 2**number.width
+    if number.overflow == "wrap":
+        return (code - low) % 2**number.width + low
+    return min(max(code, low), low + 2**number.width - 1)
+
+
+def fixed_pattern(number: Fixed, value: Fraction) -> int:
+    return fixed_code(number, value) % 2**number.width
 
 
 def float_pattern(number: Format, value: Fraction) -> int:

@@ -21,7 +21,7 @@ from mase_hw.emit.modules import module_texts
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles
 from tests._tiers import selected
-from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, STUCK, Bench, Output, cell_case
+from tests.rtl_bench import FIRST_CYCLE, PRESSURE_MODES, STUCK, Bench, cell_case
 
 INFERENCES = 3
 
@@ -54,7 +54,7 @@ def arrivals(cell: Cell) -> dict[str, Cycles]:
 
 
 @pytest.fixture(scope="module")
-def bench(request, tmp_path_factory) -> Bench:
+def bench(request, tmp_path_factory):
     cases = []
     for name in selected(request, "name", CELLS):
         cell = CELLS[name]
@@ -69,7 +69,7 @@ def bench(request, tmp_path_factory) -> Bench:
 
 
 @pytest.fixture(scope="module")
-def steady(bench) -> dict[str, Output]:
+def steady(bench):
     return bench.run("none")
 
 
@@ -84,12 +84,12 @@ def test_results_are_offered_when_the_motion_says(name, steady):
 
 
 @pytest.fixture(scope="module", params=[mode for mode in PRESSURE_MODES if mode != "none"])
-def mode(request) -> str:
+def mode(request):
     return request.param
 
 
 @pytest.fixture(scope="module")
-def pressed(mode, bench) -> dict[str, Output]:
+def pressed(mode, bench):
     return bench.run(mode)
 
 
@@ -115,7 +115,7 @@ def test_beats_move_when_the_motion_says(name, mode, pressed):
 
 
 @pytest.fixture(scope="module")
-def stuck(bench) -> dict[str, Output]:
+def stuck(bench):
     return bench.run(STUCK, timeout_cycles=400)
 
 
@@ -143,7 +143,7 @@ def names_of(cell: Cell) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_the_module_has_the_ports_and_parameters_of_its_cell(name: str) -> None:
+def test_the_module_has_the_ports_and_parameters_of_its_cell(name):
     cell = CELLS[name]
     text = module_texts([cell])[cell.module]
     declared, said = declared_names(cell.module, text), names_of(cell)
@@ -151,7 +151,7 @@ def test_the_module_has_the_ports_and_parameters_of_its_cell(name: str) -> None:
     assert said["parameter"] <= declared["parameter"]
 
 
-def test_every_cell_has_samples_or_a_reason() -> None:
+def test_every_cell_has_samples_or_a_reason():
     """What is left out has no stream of its own to watch, or runs in whole designs alone."""
     without = {cls.__name__ for cls in found_cells() if not cls.samples()}
     assert without <= {
@@ -165,7 +165,7 @@ def test_every_cell_has_samples_or_a_reason() -> None:
     }
 
 
-def test_a_netlist_refuses_a_port_that_a_cell_lacks() -> None:
+def test_a_netlist_refuses_a_port_that_a_cell_lacks():
     queue = next(cell for cell in CELLS.values() if isinstance(cell, StreamFifo))
     net = NetlistBuilder({"data_in_0": queue.port})
     wire = net.input("data_in_0")
@@ -178,6 +178,6 @@ def test_a_netlist_refuses_a_port_that_a_cell_lacks() -> None:
         net.add(queue, data_in=wire)
 
 
-def test_steps_hold_as_many_beats_as_they_take_cycles_and_one_more() -> None:
+def test_steps_hold_as_many_beats_as_they_take_cycles_and_one_more():
     assert Steps(3).room("", 5).tolist() == [-4, -3, -2, -1, 0]
     assert Steps(0).room("", 3).tolist() == [0, 1, 2]

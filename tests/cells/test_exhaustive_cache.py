@@ -9,7 +9,7 @@ import pytest
 from mase_hw.cells import Port
 from mase_hw.cells.cache import Cache
 from mase_hw.formats import StreamField
-from tests.cells.rational import Claim, Simulated, check
+from tests.cells.rational import Claim, check
 
 STEPS = 150
 # For entries of one bit, with which every content, place and entry is met.
@@ -65,5 +65,5 @@ CLAIMS = claims()
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", CLAIMS)
-def test_exhaustive_cache(name: str, found: Simulated) -> None:
+def test_exhaustive_cache(name, found):
     check(*found[name])

@@ -22,14 +22,9 @@ from tests.cells import (
 )
 
 COMPARED = (
-    test_exhaustive,
-    test_exhaustive_block_sums,
-    test_exhaustive_blocks,
-    test_exhaustive_cache,
-    test_exhaustive_functions,
-    test_exhaustive_norms,
-    test_exhaustive_softmax,
-)
+    test_exhaustive, test_exhaustive_block_sums, test_exhaustive_blocks, test_exhaustive_cache,
+    test_exhaustive_functions, test_exhaustive_norms, test_exhaustive_softmax,
+)  # fmt: skip
 # Constants, memories, ports and what is made of cells; others say where their codes come from.
 MOVES = {
     AxiReadPort, AxiSource, Composite, LayerSource, LoopExit, Previous, RamSource, RomSource,

@@ -148,18 +148,12 @@ def prelu(data: Fixed, slope: Fixed, result: Fixed) -> Claim:
 
 
 COMBINED: dict[Operation, Callable[[Fraction, Fraction], Fraction | bool]] = {
-    Operation.ADD: lambda a, b: a + b,
-    Operation.SUBTRACT: lambda a, b: a - b,
-    Operation.MULTIPLY: lambda a, b: a * b,
-    Operation.MINIMUM: min,
-    Operation.MAXIMUM: max,
-    Operation.LESS: lambda a, b: a < b,
-    Operation.LESS_EQUAL: lambda a, b: a <= b,
-    Operation.GREATER: lambda a, b: a > b,
-    Operation.GREATER_EQUAL: lambda a, b: a >= b,
-    Operation.EQUAL: lambda a, b: a == b,
-    Operation.NOT_EQUAL: lambda a, b: a != b,
-}
+    Operation.ADD: lambda a, b: a + b, Operation.SUBTRACT: lambda a, b: a - b,
+    Operation.MULTIPLY: lambda a, b: a * b, Operation.MINIMUM: min, Operation.MAXIMUM: max,
+    Operation.LESS: lambda a, b: a < b, Operation.LESS_EQUAL: lambda a, b: a <= b,
+    Operation.GREATER: lambda a, b: a > b, Operation.GREATER_EQUAL: lambda a, b: a >= b,
+    Operation.EQUAL: lambda a, b: a == b, Operation.NOT_EQUAL: lambda a, b: a != b,
+}  # fmt: skip
 
 
 def binary(operation: Operation, left: Fixed, right: Fixed, result: Fixed) -> Claim:

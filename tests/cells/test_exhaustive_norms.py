@@ -132,7 +132,8 @@ class Rows:
 NUMBER, RESULT = Fixed(4, 2), Fixed(6, 3)
 ROWS = {
     **{
-        f"rows of three {rounding}": Rows(NUMBER, Fixed(6, 4, True, rounding), 3, 1 + place % 2)
+        f"rows of three {rounding}": Rows(NUMBER, Fixed(6, 4, True, rounding), 3,
+        1 + place % 2)
         for place, rounding in enumerate(ROUNDING_MODES)
     },
     "mean squares": Rows(NUMBER, RESULT, 3, 3, centred=False),
@@ -144,13 +145,11 @@ ROWS = {
     "a step, mean squares": Rows(Fixed(5, 4), Fixed(12, 9), 2, 1, 1e-2, centred=False),
     "weights": Rows(Fixed(3, 1), RESULT, 3, 2, weight=Fixed(3, 1)),
     "weights and biases": Rows(Fixed(3, 1), Fixed(5, 2), 2, weight=Fixed(3, 1), bias=Fixed(3, 2)),
-    "mean squares, weights": Rows(
-        Fixed(4, 3), Fixed(5, 3), 2, 2, centred=False, weight=Fixed(3, 2, False)
-    ),
-    "coarse weights, fine biases": Rows(
-        Fixed(3, 0), Fixed(5, 0), 2, 2, weight=Fixed(2, -1), bias=Fixed(3, 7)
-    ),
-}
+    "mean squares, weights": Rows(Fixed(4, 3), Fixed(5, 3), 2, 2, centred=False, weight=Fixed(3,
+        2, False)),
+    "coarse weights, fine biases": Rows(Fixed(3, 0), Fixed(5, 0), 2, 2, weight=Fixed(2, -1),
+        bias=Fixed(3, 7)),
+}  # fmt: skip
 CLAIMS: dict[str, Callable[[], RowClaim]] = {name: rows.claim for name, rows in ROWS.items()}
 
 

@@ -2,7 +2,6 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,19 +21,19 @@ def case_of(cell: Cell, **latencies: int) -> Case:
     return replace(case, parameters={**case.parameters, **latencies})
 
 
-def test_casts_and_windows_say_theirs() -> None:
+def test_casts_and_windows_say_theirs():
     assert {"BinaryBlocks", "BlockAccumulate", "Requantize", "SlidingWindow"} <= CELLS.keys()
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_a_module_refuses_another_latency(name: str, tmp_path: Path) -> None:
+def test_a_module_refuses_another_latency(name, tmp_path):
     cell = CELLS[name]
     for parameter, cycles in cell.latencies.items():
         with pytest.raises(AssertionError, match=rf"{cycles + 1}; .* takes|STAGES is"):
             lint(case_of(cell, **{parameter: cycles + 1}), tmp_path)
 
 
-def test_the_package_counts_cycles_and_bits_as_the_cells_do(tmp_path: Path) -> None:
+def test_the_package_counts_cycles_and_bits_as_the_cells_do(tmp_path):
     encodings = [
         number.encoding
         for cls in formats().values()

@@ -17,13 +17,9 @@ from tests._quality import ROOT, rtl_files
 # What only leads beats on, between units or inside one: the buffer of a memory port is before the
 # gearbox, and what goes back from the exit of a loop enters a queue.
 WIRES = {
-    "mase_stream_fork",
-    "mase_stream_join",
-    "mase_copy_lanes",
-    "mase_centre",
-    "mase_stream_gearbox",
+    "mase_stream_fork", "mase_stream_join", "mase_copy_lanes", "mase_centre", "mase_stream_gearbox",
     "mase_loop_exit",
-}
+}  # fmt: skip
 WORKER = Path(ROOT / "mase_hw" / "hardware" / "_yosys.py")
 
 

@@ -40,6 +40,11 @@ def convolution() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     return trained(nn.Sequential(*layers, nn.Linear(12, 4))), (torch.randn(16, 2, 4, 4),)
 
 
+def wide() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
+    torch.manual_seed(0)
+    return trained(nn.Linear(20, 36)), (torch.randn(16, 20),)
+
+
 def transformer() -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
@@ -71,6 +76,7 @@ FACTORIES: dict[str, Factory] = {
     "perceptron": perceptron,
     "convolution": convolution,
     "mxint": perceptron,
+    "wide": wide,
     "transformer": transformer,
     "pair": pair,
 }

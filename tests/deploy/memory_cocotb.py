@@ -29,7 +29,7 @@ ADDRESS = ("addr", "len", "size", "burst")
 BAD_MEMORY, BAD_START = 1 << 25, 1 << 27
 SIZE, RESULT = 1 << 16, 0x8000
 # Inferences of a batch that is disturbed.
-FEW = 4
+FEW = 3
 READ = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_void_p, ctypes.c_uint32)
 WRITE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint32)
 
@@ -109,8 +109,8 @@ class Bench:
     async def run(self, codes: np.ndarray, source: int = 0, result: int = RESULT) -> np.ndarray:
         await self.put(codes, source, result)
         await self.write(at.CONTROL, at.CONTROL_START)
-        while not int(self.dut.interrupt.value):
-            await RisingEdge(self.dut.aclk)
+        if not int(self.dut.interrupt.value):
+            await RisingEdge(self.dut.interrupt)
         assert await self.read(at.STATUS) & 9 == at.STATUS_DONE
         return await self.taken(len(codes), result)
 
@@ -154,12 +154,11 @@ async def results_in_memory(dut: Any) -> None:
 
 @cocotb.test()
 async def errors_of_the_memory(dut: Any) -> None:
-    """Each answer with an error is told with its inference, again after each clearing; all ends."""
+    """Each answer that is an error is told with its inference, again after each clearing."""
     bench, inputs, expected = await started(dut)
+    inputs, expected = inputs[:FEW], expected[:FEW]
     bench.pause(0.2)
     read, write = bench.ram.read_if.r_channel, bench.ram.write_if.b_channel
-    chance = random.Random(5)
-    counted = 0
 
     def bursts(port: Port, at_byte: int) -> list[int]:
         """Return the packet of each burst: at most 16 words, none across a multiple of them."""
@@ -179,7 +178,7 @@ async def errors_of_the_memory(dut: Any) -> None:
             ("read", read, "rresp", words),
             ("write", write, "bresp", answers),
         ):
-            for place in (0, len(packets) - 1, *chance.sample(range(len(packets)), 3)):
+            for place in range(len(packets)):
                 before = await bench.read(at.INFERENCES_OUT)
                 answer_with(channel, field, code, place)
                 await with_timeout(bench.run(inputs), 1, "ms")
@@ -187,7 +186,6 @@ async def errors_of_the_memory(dut: Any) -> None:
                 first = await bench.read(at.FIRST_WRONG) - before
                 assert first == packets[place], (name, code, place, first, packets[place])
                 await bench.write(at.ERROR, BAD_MEMORY)
-                counted += 1
     answer_with(read, "rresp", ANSWERS[0], len(words) - 1)
     answer_with(write, "bresp", ANSWERS[0], 1)
     before = await bench.read(at.INFERENCES_OUT)
@@ -195,7 +193,6 @@ async def errors_of_the_memory(dut: Any) -> None:
     assert await bench.read(at.FIRST_WRONG) - before == answers[1]
     await bench.write(at.ERROR, BAD_MEMORY)
     await bench.exact(inputs, expected)
-    assert counted == 20
 
 
 @cocotb.test()

@@ -22,6 +22,9 @@ from mase_hw.sim.tools import find_cocotb, find_compiler, find_verilator
 ROOT = Path(__file__).resolve().parents[2]
 # Of a thousand inferences on a machine with other load; tests end by themselves in simulated time.
 TIMEOUT_SECONDS = 3600
+# Cycles of a batch in which a reset or a start comes: of one design in the default tests, of
+# others; 0 for every one.
+QUICK, SOME, EVERY = 12, 60, 0
 
 
 def build(project: Path, module: str, files: Path, folder: Path, *options: str) -> Path:
@@ -123,6 +126,7 @@ def run_cocotb(
         "COCOTB_RESULTS_FILE": str(results),
         "COCOTB_ANSI_OUTPUT": "0",
         "COCOTB_LOG_LEVEL": "WARNING",
+        "COCOTB_MAX_FAILURES": "1",
         "PYTHONWARNINGS": "ignore",
         "COCOTB_TEST_FILTER": "|".join(names),
         "BUS_PROJECT": str(project),

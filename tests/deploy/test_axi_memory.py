@@ -1,5 +1,6 @@
 """Designs whose inputs and results lie in a memory on AXI4."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,14 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.errors import ConfigError
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import build, compiled, run_cocotb, save_vectors
+from tests.deploy.simulation import EVERY, QUICK, build, compiled, run_cocotb, save_vectors
 
 CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
     "perceptron-32": ("perceptron", BusOptions("axi-memory", 32), {}),
-    "convolution-64-own-clock": (
-        "convolution",
-        BusOptions("axi-memory", 64, True),
-        {"parallelism": 2},
-    ),
+    # Of results of several words, in bursts that a reset cuts.
+    "wide-64-own-clock": ("wide", BusOptions("axi-memory", 64, True), {"parallelism": 6}),
 }
-# Cycles of a batch in which a reset or a start comes, of each: 0 for every one.
-MOMENTS = {"quick": 12, "full": 0}
+GUARD = "perceptron-32"
 # What a program makes of the C header.
 LIBRARY = """
 #include "mase_driver.h"
@@ -40,7 +37,7 @@ uint32_t strides(int is_output) { return is_output ? MASE_OUTPUT_STRIDE : MASE_I
 """
 
 
-def simulate(name: str, folder: Path, moments: int) -> None:
+def simulate(name: str, folder: Path, moments: int, names: Sequence[str] = ()) -> int:
     pytest.importorskip("cocotbext.axi")
     design, bus, options = CASES[name]
     project = emit(design, folder / "net", bus, **options).folder
@@ -53,17 +50,20 @@ def simulate(name: str, folder: Path, moments: int) -> None:
         "BUS_MOMENTS": str(moments),
         "BUS_LIBRARY": str(library),
     }
-    assert run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment) == 5
+    return run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment, names)
 
 
-def test_batches_end_whatever_disturbs_them(tmp_path: Path) -> None:
-    simulate("perceptron-32", tmp_path, MOMENTS["quick"])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.full] * (name != GUARD)) for name in CASES]
+)
+def test_batches_end_whatever_disturbs_them(name: str, tmp_path: Path) -> None:
+    assert simulate(name, tmp_path, QUICK) == 5
 
 
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.full
-def test_batches_end_in_every_cycle(name: str, tmp_path: Path) -> None:
-    simulate(name, tmp_path, MOMENTS["full"])
+def test_a_reset_or_start_in_every_cycle_is_told(name: str, tmp_path: Path) -> None:
+    assert simulate(name, tmp_path, EVERY, ["resets_and_starts"]) == 1
 
 
 def test_several_streams_have_no_place_in_a_memory(tmp_path: Path) -> None:

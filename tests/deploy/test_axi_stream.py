@@ -10,7 +10,7 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.emit.design import DesignSummary
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import build, run_cocotb, save_vectors
+from tests.deploy.simulation import EVERY, QUICK, SOME, build, run_cocotb, save_vectors
 
 pytest.importorskip("cocotbext.axi")
 
@@ -34,8 +34,8 @@ FAULTS = {
     ),
     "last word is not marked": (("? LastKeep :", "? {BUS_BYTES{1'b1}} :"), "AssertionError"),
 }
-# Cycles in which a reset comes: of one design in the default tests, of others; 0 for every one.
-QUICK, SOME, EVERY = 12, 60, 0
+# One of them guards the way that all take.
+GUARD = "perceptron-32"
 
 
 def simulate(
@@ -54,14 +54,6 @@ def simulate(
     return passed, json.loads(report.read_text())["interval"] if report.is_file() else None
 
 
-# Tests inside the simulator.
-PASSED = 9
-
-
-# One of them guards the way that all take.
-GUARD = "perceptron-32"
-
-
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.full] * (name != GUARD)) for name in CASES]
 )
@@ -71,7 +63,7 @@ def test_results_are_equal_under_pauses(name: str, tmp_path: Path) -> None:
     count = int(os.environ.get("MASE_HW_BUS_INFERENCES", "40"))
     moments = QUICK if name == GUARD else SOME
     passed, interval = simulate(project, tmp_path, count, moments=moments)
-    assert passed == PASSED
+    assert passed == 9
     if not bus.own_clock:
         assert interval is not None
         assert abs(interval - DesignSummary.load(project).interval_cycles) < 1

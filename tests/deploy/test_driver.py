@@ -139,6 +139,7 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         (np.zeros(6, int), r"has the shape \[6\]"),
         (np.full((1, 6), 128), "has the code 128; its format has codes from -128 to 127"),
         (np.full((1, 6), -129), "has the code -129"),
+        (np.array([[-128, 0, 0, 0, 0, 128]]), "has the code 128"),
         (np.zeros((1, 6), bool), "takes integer codes, not bool"),
     ):
         with pytest.raises(DriverError, match=told):
@@ -149,9 +150,13 @@ def test_what_is_wrong_is_refused(tmp_path: Path) -> None:
         Model(Nothing(1), project)
     with pytest.raises(DriverError, match="no finite number"):
         model.encode(np.full((1, 6), np.nan))
+    with pytest.raises(ValueError, match="shorter"):
+        model.encode()
     np.testing.assert_array_equal(
         port.encode(port.decode(np.arange(-128, 128))), np.arange(-128, 128)
     )
+    steps = np.array([0.5, 1.5, -0.5, 2.6, -2.6, 1e9])
+    assert port.encode(steps * port.step).tolist() == [0, 2, 0, 3, -3, 127]
     assert model(np.zeros((0, 6), int)).shape == (0, 3)
 
 

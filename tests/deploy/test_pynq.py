@@ -37,7 +37,7 @@ class Buffer(np.ndarray):
 
 
 class Registers:
-    """Registers of a design with two inputs and two outputs, or of another."""
+    """Registers of a design with two inputs and outputs, or of another."""
 
     def __init__(self, design: int = 0, ports: int = 0x202) -> None:
         self.held = {
@@ -64,8 +64,9 @@ class Board:
 
     def __init__(self, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         design = json.loads((project / "design.json").read_text())
-        self.registers = Registers(int(design["bus"]["hash"], 16))
         self.inputs, self.expected = vectors(project, 9)
+        count = len(self.inputs)
+        self.registers = Registers(int(design["bus"]["hash"], 16), 0x101 * count)
         self.buffers: list[Buffer] = []
         monkeypatch.setitem(sys.modules, "pynq", SimpleNamespace(allocate=self.allocate))
         model = Model(
@@ -76,7 +77,7 @@ class Board:
             for ports, arrays in ((model.inputs, self.inputs), (model.outputs, self.expected))
             for port, codes in zip(ports, arrays, strict=True)
         ]
-        self.sent: list[list[int]] = [[], []]
+        self.sent: list[list[int]] = [[] for _ in range(count)]
         self.waiting: dict[int, Buffer] = {}
         self.dmas = [
             SimpleNamespace(sendchannel=Channel(self.send, n), recvchannel=Channel(self.receive, n))
@@ -97,9 +98,9 @@ class Board:
         start, count = sum(self.sent[number]), self.registers.held[at.BATCH]
         assert buffer.held == self.rows[number][start : start + count].tobytes()
         self.sent[number].append(count)
-        if self.sent[0] == self.sent[1]:
+        if self.sent[0] == self.sent[-1]:
             for output, made in self.waiting.items():
-                made.held = self.rows[2 + output][start : start + count].tobytes()
+                made.held = self.rows[len(self.sent) + output][start : start + count].tobytes()
             self.waiting.clear()
 
 
@@ -114,27 +115,53 @@ class Channel:
 
 
 @pytest.fixture
-def board(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Board, Path]:
-    bus = BusOptions("axi-stream", 16)
-    project = emit("pair", tmp_path / "net", bus, parallelism=3).folder
+def board(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> tuple[Board, Path]:
+    """Return a board with a design of two streams each way, or that of the parameter."""
+    name = getattr(request, "param", "pair")
+    project = emit(name, tmp_path / "net", BusOptions("axi-stream", 16), parallelism=3).folder
     return Board(project, monkeypatch), project
 
 
 DMAS = ("axi_dma_0", "axi_dma_1")
 
 
-@pytest.mark.parametrize(("most_bytes", "transfers"), [(1 << 14, [9]), (30, [5, 4]), (1, [1] * 9)])
+@pytest.mark.parametrize(
+    ("board", "most_bytes", "transfers"),
+    [
+        ("pair", 1 << 14, [9]),
+        ("pair", 30, [5, 4]),
+        ("pair", 1, [1] * 9),
+        ("perceptron", 30, [5, 4]),
+    ],
+    indirect=["board"],
+)
 def test_batches_go_in_one_transfer(
     board: tuple[Board, Path], most_bytes: int, transfers: list[int]
 ) -> None:
     parts, project = board
     model = Model(PynqDevice(parts.overlay, dmas=DMAS, most_bytes=most_bytes), project)
-    for found, wanted in zip(model(*parts.inputs), parts.expected, strict=True):
-        np.testing.assert_array_equal(found, wanted)
-    assert parts.sent == [transfers, transfers]
+    found = model(*parts.inputs)
+    results = found if isinstance(found, tuple) else (found,)
+    for one, wanted in zip(results, parts.expected, strict=True):
+        np.testing.assert_array_equal(one, wanted)
+    assert parts.sent == [transfers] * len(parts.inputs)
     assert all(buffer.is_free for buffer in parts.buffers)
     model.reset()
     assert parts.registers.written[-2:] == [(at.CONTROL, 1), (at.ERROR, 0xFFFFFFFF)]
+
+
+def test_a_transfer_has_as_many_inferences_as_the_register_counts(
+    board: tuple[Board, Path],
+) -> None:
+    parts, project = board
+    parts.rows = [np.concatenate([item] * 30) for item in parts.rows]
+    model = Model(PynqDevice(parts.overlay, dmas=DMAS), project)
+    results = model(*(np.concatenate([item] * 30) for item in parts.inputs))
+    for found, wanted in zip(results, parts.expected, strict=True):
+        np.testing.assert_array_equal(found, np.concatenate([wanted] * 30))
+    assert parts.sent == [[255, 15]] * 2
 
 
 @pytest.mark.parametrize("dmas", [(), ("axi_dma_0",)])
@@ -302,6 +329,8 @@ def test_a_memory_holds_whole_batches(tmp_path: Path) -> None:
     with pytest.raises(TimedOutError, match=r"the batch did not end within 0\.01 s; STATUS is 0x1"):
         model(codes)
     assert all(buffer.is_free for buffer in registers.space.values())
+    with pytest.raises(DriverError, match="the design has 1 and 2"):
+        model.device.connect(model.inputs, model.outputs * 2)
     other = emit("pair", tmp_path / "pair", BusOptions("axi-stream", 16), parallelism=3).folder
     design = int(json.loads((other / "design.json").read_text())["bus"]["hash"], 16)
     with pytest.raises(DriverError, match="one input and one output; the design has 2 and 2"):

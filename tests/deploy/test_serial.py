@@ -274,6 +274,13 @@ class Answers:
         self.waiting = b""
 
 
+class Slow(Answers):
+    """A line that gives ten bytes at a time."""
+
+    def read(self, size: int) -> bytes:
+        return super().read(min(size, 10))
+
+
 def answer_of(design: int, sequence: int, payload: bytes = b"", status: int = 0) -> bytes:
     return resummed(
         frames.HEADER.pack(b"mh", status, sequence, design, len(payload)) + payload + bytes(4)
@@ -292,6 +299,7 @@ def test_an_answer_of_another_design_is_refused(project: Path) -> None:
 
 def test_an_answer_is_asked_for_again(project: Path) -> None:
     """An answer that is damaged, late, of an earlier frame, or an error is asked for thrice."""
+    assert [*frames.STATUS] == [*range(10)]
     design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
     good = answer_of(design, 4, bytes([1, 2, 3]))
     wrong = {
@@ -315,6 +323,24 @@ def test_an_answer_is_asked_for_again(project: Path) -> None:
     model = Model(SerialDevice(line, timeout_s=0.005), project)
     with pytest.raises(DriverError, match="a result has 2 bytes in place of 3"):
         model(np.zeros((1, 6), int))
+
+
+def test_an_answer_comes_in_parts(project: Path) -> None:
+    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    line = Slow(answer_of(design, 1), answer_of(design, 2, bytes([1, 2, 3])))
+    model = Model(SerialDevice(line), project)
+    assert model(np.zeros((1, 6), int)).tolist() == [[1, 2, 3]]
+
+
+def test_the_end_of_a_simulation_is_told(tmp_path: Path) -> None:
+    program = tmp_path / "ends"
+    program.write_text("#!/bin/sh\nhead -c 7 > /dev/null\n")
+    program.chmod(0o755)
+    with (
+        SimulatedLine(program, tmp_path) as line,
+        pytest.raises(DriverError, match="simulation ended"),
+    ):
+        line.write(b"a")
 
 
 def test_a_glitch_on_a_silent_line_is_nothing(line: SimulatedLine, project: Path) -> None:

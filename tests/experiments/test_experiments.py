@@ -16,19 +16,9 @@ from mase_hw.experiments.architectures import AGAIN, COMPRESSED, PLAIN, Architec
 from mase_hw.experiments.compression import knee
 
 NAMES = {
-    "areas",
-    "compression-aware",
-    "epochs",
-    "hardware-pareto",
-    "layer-formats",
-    "lora",
-    "mixed-precision",
-    "perplexity",
-    "precisions",
-    "pruning",
-    "ptq-qat",
-    "samplers",
-}
+    "areas", "compression-aware", "epochs", "hardware-pareto", "layer-formats", "lora",
+    "mixed-precision", "perplexity", "precisions", "pruning", "ptq-qat", "samplers",
+}  # fmt: skip
 
 
 class Toy(Experiment):

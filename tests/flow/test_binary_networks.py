@@ -8,6 +8,7 @@ import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.graph.metadata import common
 from mase_hw.models import models
+from tests.engines import as_predicted, exact
 
 PERCEPTRONS = ("mnist-sfc", "mnist-sfc-w2a2")
 IMAGES = (
@@ -83,9 +84,8 @@ def test_images_on_the_hardware(name, tmp_path):
     model, pixels = network(name, 16 if name in PERCEPTRONS else 2), images(3)
     quantized = quantize(mase_hw.trace(model, images(8)), models()[name].config)
     project = mase_hw.emit_verilog(quantized, output=tmp_path / "network", parallelism=2)
-    report = mase_hw.simulate(project, pixels)
-    assert report.bit_exact and report.as_predicted
-    assert mase_hw.simulate(project, pixels, stall=0.3).bit_exact
+    report = as_predicted(project, pixels)
+    exact(project, pixels, stall=0.3)
     (scores,) = report.values.values()
     with torch.no_grad():
         torch.testing.assert_close(scores.float(), model(pixels), rtol=0, atol=1e-3)

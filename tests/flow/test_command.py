@@ -49,13 +49,13 @@ def factory():
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def here(tmp_path, monkeypatch):
     (tmp_path / "net.py").write_text(FACTORY)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_a_factory_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_factory_is_no_emoji(capsys):
     from mase_hw.cli._progress import Display
 
     display = Display()
@@ -65,9 +65,7 @@ def test_a_factory_is_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:
     assert found.out == found.err == "net.py:factory: 3 trials\n"
 
 
-def test_float_accuracy_is_the_models_whatever_weights_are_given(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_float_accuracy_is_the_models_whatever_weights_are_given(here, monkeypatch, capsys):
     from mase_hw.models import models
 
     module = models()["digits-mlp"].load().module
@@ -84,9 +82,7 @@ def test_float_accuracy_is_the_models_whatever_weights_are_given(
     assert re.search("given weights unrounded .* 0\\.", table), table
 
 
-def test_the_main_job_on_a_part_of_the_test_set(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_main_job_on_a_part_of_the_test_set(here, monkeypatch, capsys):
     arguments = ["emit-verilog", "digits-mlp", "-o", "digits", "--simulate", "--samples", "100"]
     entry = json_command(monkeypatch, capsys, *arguments)
     simulation, accuracy = entry["simulation"], entry["accuracy"]
@@ -104,9 +100,7 @@ def test_the_main_job_on_a_part_of_the_test_set(
         assert re.search(row, table), table
 
 
-def test_a_factory_and_its_exported_program_become_the_same_hardware(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_factory_and_its_exported_program_become_the_same_hardware(here, monkeypatch, capsys):
     model, inputs = seeded(4, 6, 3)
     program = torch.export.export(
         model, (inputs,), dynamic_shapes=({0: torch.export.Dim.AUTO},), strict=False
@@ -126,12 +120,9 @@ def test_a_factory_and_its_exported_program_become_the_same_hardware(
     assert len(images[0]) == 4
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_simulate_and_synth_print_one_object(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], dtype: type
-) -> None:
+def test_simulate_and_synth_print_one_object(here, monkeypatch, capsys):
     project = mase_hw.emit_verilog(*seeded(4, 6, 3), output="out", parallelism=2)
-    np.savez("x.npz", data_in_0=np.linspace(-2, 2, 20, dtype=dtype).reshape(5, 4))
+    np.savez("x.npz", data_in_0=np.linspace(-2, 2, 20).reshape(5, 4))
     options = ["--inputs", "x.npz", "--outputs", "y.npz", "--stall", "0.2", "--probe", "relu_1"]
     entry = json_command(monkeypatch, capsys, "simulate", "out", *options)
     assert entry.keys() >= SIMULATION_KEYS
@@ -148,9 +139,7 @@ def test_simulate_and_synth_print_one_object(
     assert resources["dsp"] == 8
 
 
-def test_the_wave_is_written_and_the_table_names_its_rows(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_wave_is_written_and_the_table_names_its_rows(here, monkeypatch, capsys):
     mase_hw.emit_verilog(*seeded(4, 6, 3), output="out", parallelism=2)
     options = ["--samples", "3", "--waves", "--engine", "cocotb"]
     status, table = command(monkeypatch, capsys, "simulate", "out", *options)
@@ -159,7 +148,7 @@ def test_the_wave_is_written_and_the_table_names_its_rows(
     assert "$enddefinitions" in (here / "out" / "sim" / "waves.vcd").read_text()
 
 
-def test_emit_verilog_alone_has_the_options_of_the_subcommand() -> None:
+def test_emit_verilog_alone_has_the_options_of_the_subcommand():
     texts = []
     for words in (["mase-hw", "emit-verilog"], ["emit-verilog"]):
         program = Path(sysconfig.get_path("scripts")) / words[0]
@@ -171,7 +160,7 @@ def test_emit_verilog_alone_has_the_options_of_the_subcommand() -> None:
     assert "--parallelism" in texts[0]
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, check=True)
     imported = set(done.stdout.partition("\nimported ")[2].split())
     assert "typer" in imported
@@ -203,7 +192,7 @@ def test_long_steps_say_what_they_do(tmp_path):
     assert len(found) == count
 
 
-def test_every_option_is_described() -> None:
+def test_every_option_is_described():
     from typer.main import get_command
 
     commands = dict(get_command(build_app()).commands)  # type: ignore[attr-defined]
@@ -214,7 +203,7 @@ def test_every_option_is_described() -> None:
             assert parameter.help, f"{name}: {parameter.name}"
 
 
-def test_a_description_of_no_option_is_refused() -> None:
+def test_a_description_of_no_option_is_refused():
     def simulate(*, samples: int = 1) -> None:
         """Simulate.
 
@@ -226,7 +215,7 @@ def test_a_description_of_no_option_is_refused() -> None:
         add_command(app=typer.Typer())(simulate)
 
 
-def test_options_take_the_place_of_a_configuration_file(tmp_path: Path) -> None:
+def test_options_take_the_place_of_a_configuration_file(tmp_path):
     path = tmp_path / "config.toml"
     path.write_text('parallelism = 2\nmemory = "external"\n[queues]\na = 3\n')
     subject = Subject(mase_hw.trace(nn.Linear(3, 2), torch.randn(2, 3)))

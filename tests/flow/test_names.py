@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import mase_hw
 from mase_hw.emit.project import Project
 from mase_hw.errors import EmissionError
+from tests.engines import exact
 
 LEGAL = ("begin", "data_in_0", "data_out_0", "clk", "mase_pkg", "Fixed8x5", "größe", "top")
 RELATED = ("a", "a_b", "a_weight", "a_inst", "a_weight_source_0", "a_data_out_0", "data_in_a")
@@ -37,9 +38,8 @@ def emitted(names: Sequence[str], folder: Path) -> Project:
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("names", [LEGAL, RELATED])
-def test_any_names(names: Sequence[str], tmp_path: Path) -> None:
-    report = mase_hw.simulate(emitted(names, tmp_path / "project"), samples=3)
-    assert report.bit_exact
+def test_any_names(names, tmp_path):
+    exact(emitted(names, tmp_path / "project"), samples=3)
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_any_names(names: Sequence[str], tmp_path: Path) -> None:
         (("z" * 300,), "has 30. characters, at most 200 are allowed; rename the layer"),
     ],
 )
-def test_a_name_that_is_refused(names: Sequence[str], problem: str, tmp_path: Path) -> None:
+def test_a_name_that_is_refused(names, problem, tmp_path):
     with pytest.raises(EmissionError, match=problem) as error:
         emitted(names, tmp_path / "project")
     assert len(str(error.value)) < 250

@@ -25,18 +25,18 @@ def bound(parallelism: int) -> int:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory):
     return emit(tmp_path_factory.mktemp("jet") / "p4", 4)
 
 
 @pytest.mark.parametrize(("engine", "count"), [("native", 2000), ("cocotb", 60)])
-def test_bit_exact_under_random_stalls(project: Project, engine: str, count: int) -> None:
+def test_bit_exact_under_random_stalls(project, engine, count):
     report = mase_hw.simulate(project, samples=count, engine=engine, stall=STALL, seed=2)
     assert_bit_exact(report, count * OUTPUTS)
 
 
 @both
-def test_cycles_are_the_bound_and_the_prediction(project: Project, engine: str) -> None:
+def test_cycles_are_the_bound_and_the_prediction(project, engine):
     report = mase_hw.simulate(project, samples=30, engine=engine)
     assert_bit_exact(report, 30 * OUTPUTS)
     assert report.interval_cycles == report.predicted_interval_cycles == bound(4) == 128
@@ -45,7 +45,7 @@ def test_cycles_are_the_bound_and_the_prediction(project: Project, engine: str) 
 
 @pytest.mark.full
 @pytest.mark.parametrize("parallelism", [1, 2, 4, 8, 16])
-def test_every_parallelism(parallelism: int, tmp_path: Path) -> None:
+def test_every_parallelism(parallelism, tmp_path):
     emitted = emit(tmp_path / "out", parallelism)
     for engine, count in (("native", 20_000), ("cocotb", 200)):
         report = mase_hw.simulate(emitted, samples=count, engine=engine, stall=STALL, seed=1)
@@ -55,7 +55,7 @@ def test_every_parallelism(parallelism: int, tmp_path: Path) -> None:
         assert free.latency_cycles == free.predicted_latency_cycles
 
 
-def test_the_fake_quantized_model_is_the_decoded_reference(project: Project) -> None:
+def test_the_fake_quantized_model_is_the_decoded_reference(project):
     (entering,), (leaving,) = project.design.inputs, project.design.outputs
     generator = torch.Generator().manual_seed(4)
     codes = entering.spec.quantized.random_codes((5000, *entering.spec.shape), generator)

@@ -13,6 +13,7 @@ from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
 from mase_hw.timing.prediction import predict
+from tests.engines import as_predicted, exact
 
 LAYERS = 3
 
@@ -53,9 +54,7 @@ def graph():
 
 
 def check(project, **options):
-    report = mase_hw.simulate(project, **options)
-    assert report.bit_exact
-    assert not report.violations
+    report = exact(project, **options)
     return report
 
 
@@ -245,6 +244,4 @@ def test_blocks_that_transpose_meet_in_one_order(tmp_path, parallelism):
     project = mase_hw.emit_verilog(
         model, torch.randn(8, 6, 8), output=tmp_path / "p", parallelism=parallelism, reuse=True
     )
-    report = mase_hw.simulate(project, samples=8)
-    assert report.bit_exact
-    assert report.as_predicted
+    as_predicted(project, samples=8)

@@ -11,13 +11,9 @@ from tests.flow.perceptrons import assert_as_predicted
 
 TOKENS, WIDTH, HEADS = 4, 8, 2
 SIZES = {
-    "hidden_size": WIDTH,
-    "num_attention_heads": HEADS,
-    "num_hidden_layers": 1,
-    "intermediate_size": 2 * WIDTH,
-    "vocab_size": 20,
-    "max_position_embeddings": 8,
-}
+    "hidden_size": WIDTH, "num_attention_heads": HEADS, "num_hidden_layers": 1,
+    "intermediate_size": 2 * WIDTH, "vocab_size": 20, "max_position_embeddings": 8,
+}  # fmt: skip
 GROUPED = {**SIZES, "num_key_value_heads": 1}
 IMAGES = {
     key: SIZES[key]
@@ -30,13 +26,9 @@ MODELS = {
     "gpt2": ("GPT2Config", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}, "GPT2LMHeadModel", {}),
     "llama": ("LlamaConfig", GROUPED, "LlamaForCausalLM", {}),
     "qwen3": ("Qwen3Config", {**GROUPED, "head_dim": 4}, "Qwen3ForCausalLM", {}),
-    "vit": (
-        "ViTConfig",
-        {**IMAGES, "image_size": 8, "patch_size": 4},
-        "ViTModel",
-        {"add_pooling_layer": False},
-    ),
-}
+    "vit": ("ViTConfig", {**IMAGES, "image_size": 8, "patch_size": 4}, "ViTModel",
+        {"add_pooling_layer": False}),
+}  # fmt: skip
 
 
 # Models that take a mask, of which zero is padding: their configurations, and how they attend.

@@ -16,6 +16,7 @@ from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.ops.products._block_product import BlockProduct
 from mase_hw.ops.products._products import product_of
+from tests.engines import exact
 
 TERMS, RESULTS = 12, 3
 
@@ -99,8 +100,7 @@ def test_exact_sums_are_emitted(bias, tmp_path):
     project = mase_hw.emit_verilog(mg, output=tmp_path / "project", parallelism=2)
     instance = next(item for item in project.design.instances if item.name == "linear_inst")
     assert instance.cell.guard_bits == product(mg).guard_bits > 8
-    report = mase_hw.simulate(project, samples=40, stall=0.2)
-    assert report.bit_exact, report.first_mismatch
+    exact(project, samples=40, stall=0.2)
 
 
 @pytest.mark.first(1)
@@ -111,8 +111,7 @@ def test_guard_bits_that_are_asked_for(guard, tmp_path):
     project = mase_hw.emit_verilog(mg, output=tmp_path / "project", parallelism=2)
     instance = next(item for item in project.design.instances if item.name == "linear_inst")
     assert instance.cell.guard_bits == guard
-    report = mase_hw.simulate(project, samples=40, stall=0.2)
-    assert report.bit_exact, report.first_mismatch
+    exact(project, samples=40, stall=0.2)
     again = MaseGraph.load(mg.save(tmp_path / "graph.mase"))
     assert product(again).guard_bits == guard
 

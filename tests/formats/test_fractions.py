@@ -35,7 +35,7 @@ def weight_format(**entry: object) -> Fixed:
 
 @pytest.mark.parametrize("power", [1.0, 3.0])
 @pytest.mark.parametrize("width", range(2, 13))
-def test_a_fraction_of_constants_is_that_of_least_error(width: int, power: float) -> None:
+def test_a_fraction_of_constants_is_that_of_least_error(width, power):
     generator = torch.Generator().manual_seed(width)
     values = torch.randn(400, generator=generator, dtype=torch.float64)
     values = values.sign() * values.abs() ** power
@@ -53,7 +53,7 @@ def test_a_fraction_of_constants_is_that_of_least_error(width: int, power: float
     assert fitted.of_least_error(exact) == fitted
 
 
-def test_constants_are_rounded_best_where_that_is_asked() -> None:
+def test_constants_are_rounded_best_where_that_is_asked():
     holding, best = weight_format(), weight_format(weight_least_error=True)
     assert holding == Fixed.fit(-1.5, 1.5, width=4)
     assert best.frac_width > holding.frac_width
@@ -62,7 +62,7 @@ def test_constants_are_rounded_best_where_that_is_asked() -> None:
         weight_format(weight_least_eror=True)
 
 
-def test_constants_are_rounded_best_where_formats_are_found() -> None:
+def test_constants_are_rounded_best_where_formats_are_found():
     graph = mase_hw.trace(outlying(), torch.randn(50, 40))
     mg, _ = add_software_metadata_analysis_pass(canonicalize(graph), {})
     operands = operands_of(mg, ["fixed"])

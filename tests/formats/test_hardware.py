@@ -9,6 +9,7 @@ from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import ParallelismError
 from mase_hw.graph import common, trace
+from tests.engines import as_predicted, exact
 
 
 def simulate(model, shape, config, parallelism, folder, samples=12, spread=1.0):
@@ -20,12 +21,8 @@ def simulate(model, shape, config, parallelism, folder, samples=12, spread=1.0):
     values = torch.randn(samples, *shape, generator=generator) * spread
     for inputs in (values, None):
         options = {"samples": samples} if inputs is None else {}
-        free = mase_hw.simulate(project, inputs, **options)
-        assert free.bit_exact, free.first_mismatch or free.violations
-        assert free.interval_cycles == free.predicted_interval_cycles
-        assert free.latency_cycles == free.predicted_latency_cycles
-        pressed = mase_hw.simulate(project, inputs, stall=0.3, seed=3, **options)
-        assert pressed.bit_exact, pressed.first_mismatch or pressed.violations
+        free = as_predicted(project, inputs, **options)
+        exact(project, inputs, stall=0.3, seed=3, **options)
     return free
 
 

@@ -205,17 +205,10 @@ def test_ties_of_powers_of_two_go_up():
 @pytest.mark.parametrize(
     "name",
     [
-        "minifloat_denorm",
-        "fp8_e4m3",
-        "fp4_e2m1",
-        "log",
-        "mxint",
-        "mxfp8",
-        "block_fp",
-        "block_minifloat",
-        "block_log",
+        "minifloat_denorm", "fp8_e4m3", "fp4_e2m1", "log", "mxint", "mxfp8", "block_fp",
+        "block_minifloat", "block_log",
     ],
-)
+)  # fmt: skip
 def test_wide_integers_are_rounded_once(name):
     # float64 would round these first: 2**60 + 1 is above the tie that it would become.
     blocks = {"block_size": 1} if name.startswith(("block", "mx")) else {}

@@ -11,6 +11,7 @@ from mase_hw.graph.plain import plain
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.configuration import FLOAT
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs
+from tests.modules import Layers
 
 ROWS, LENGTH = 5, 6
 # Of a tensor's largest element. Which kernels torch takes, and so the order of their sums, depends
@@ -28,118 +29,87 @@ def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
     torch.testing.assert_close(found, expected, rtol=0, atol=ORDER * largest)
 
 
-class MaskByIndex(nn.Module):
-    def forward(self, x, mask):
-        rows = torch.arange(x.shape[0])[:, None, None]
-        columns = torch.arange(LENGTH)[None, None, :]
-        return x + mask[rows, columns].squeeze(1)[..., None]
+def mask_by_index(m, x, mask):
+    rows = torch.arange(x.shape[0])[:, None, None]
+    columns = torch.arange(LENGTH)[None, None, :]
+    return x + mask[rows, columns].squeeze(1)[..., None]
 
 
-class Repeated(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(LENGTH, 4)
-
-    def forward(self, x, mask):
-        positions = torch.arange(LENGTH).expand(x.shape[0], -1)
-        allowed = (positions[:, None] <= positions[..., None]).repeat(1, 1, 1)
-        return x + self.table(positions) + allowed.float().mean(1)[..., None]
+def repeated(m, x, mask):
+    positions = torch.arange(LENGTH).expand(x.shape[0], -1)
+    allowed = (positions[:, None] <= positions[..., None]).repeat(1, 1, 1)
+    return x + m.table(positions) + allowed.float().mean(1)[..., None]
 
 
-class Token(nn.Module):
-    """A token of its own before all others, as classifiers of images have."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("first", torch.arange(4.0).reshape(1, 1, 4))
-
-    def forward(self, x, mask):
-        return torch.cat([(self.first * 2).expand(x.shape[0], -1, -1), x], dim=1)
+def token(m, x, mask):
+    """Put a token of its own before all others, as classifiers of images do."""
+    return torch.cat([(m.first * 2).expand(x.shape[0], -1, -1), x], dim=1)
 
 
-class Picked(nn.Module):
-    def forward(self, x, mask):
-        last = mask.int().sum(1) - 1
-        return x[torch.arange(x.shape[0]), last], x[torch.arange(x.shape[0]), last - LENGTH]
+def picked(m, x, mask):
+    last = mask.int().sum(1) - 1
+    return x[torch.arange(x.shape[0]), last], x[torch.arange(x.shape[0]), last - LENGTH]
 
 
-class PickedKind(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("kinds", torch.arange(9)[None] % 2)
-
-    def forward(self, x, mask):
-        positions = mask.int().cumsum(1).long()
-        return x + torch.gather(self.kinds.expand(x.shape[0], -1), 1, positions)[..., None]
+def picked_kind(m, x, mask):
+    positions = mask.int().cumsum(1).long()
+    return x + torch.gather(m.kinds.expand(x.shape[0], -1), 1, positions)[..., None]
 
 
-class Kept(nn.Module):
-    """A state that starts with zeros and is overwritten."""
-
-    def forward(self, x, mask):
-        state = torch.zeros(x.shape[0], 4)
-        state.copy_(x[:, 0] * 2)
-        return state + x[:, 1]
+def overwritten(m, x, mask):
+    """Begin with a state of zeros, which is overwritten."""
+    state = torch.zeros(x.shape[0], 4)
+    state.copy_(x[:, 0] * 2)
+    return state + x[:, 1]
 
 
-class Windows(nn.Module):
-    """A mask of every window, for batch and windows in one dimension."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("shifts", torch.arange(12.0).reshape(3, 2, 2))
-
-    def forward(self, x, mask):
-        windows = x.reshape(-1, 2, 4)
-        shifts = (self.shifts * 2)[None].expand(x.shape[0], -1, -1, -1).reshape(-1, 2, 2)
-        return (torch.bmm(windows, windows.mT) + shifts).reshape(x.shape[0], -1)
+def windows(m, x, mask):
+    """Add a mask of every window, for batch and windows in one dimension."""
+    parts = x.reshape(-1, 2, 4)
+    shifts = (m.shifts * 2)[None].expand(x.shape[0], -1, -1, -1).reshape(-1, 2, 2)
+    return (torch.bmm(parts, parts.mT) + shifts).reshape(x.shape[0], -1)
 
 
-class Heads(nn.Module):
-    """A query of its own for every row, whose heads lie in one dimension with the batch."""
-
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
-        self.query = nn.Parameter(torch.randn(1, 1, 4, generator=torch.Generator().manual_seed(0)))
-
-    def forward(self, x, mask):
-        return self.attention(self.query.repeat(x.shape[0], 1, 1), x, x)[0]
+def heads(m, x, mask):
+    """Attend with a query for every row, whose heads lie in one dimension with the batch."""
+    return m.attention(m.query.repeat(x.shape[0], 1, 1), x, x)[0]
 
 
-class MaskedHeads(nn.Module):
-    """A mask for each head, repeated for every row as torch's attention takes it."""
-
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
-        hidden = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
-        self.register_buffer("hidden", torch.stack([hidden, hidden.T]))
-
-    def forward(self, x, mask):
-        hidden = self.hidden.repeat(x.shape[0], 1, 1)
-        return self.attention(x, x, x, attn_mask=hidden)[0]
+def masked_heads(m, x, mask):
+    """Attend with a mask for each head, repeated for every row as torch's attention takes it."""
+    return m.attention(x, x, x, attn_mask=m.hidden.repeat(x.shape[0], 1, 1))[0]
 
 
-class Begun(nn.Module):
-    """States that begin at constants made beside the rows."""
-
-    def forward(self, x, mask):
-        state = x.new_zeros(x.shape[0], 4) + x.new_full((x.size(0), 1), 0.5)
-        for step in x.unbind(1):
-            state = torch.tanh(state + step) * x.new_ones(x.shape[0], 4)
-        return state
+def begun(m, x, mask):
+    """Begin states at constants made beside the rows."""
+    state = x.new_zeros(x.shape[0], 4) + x.new_full((x.size(0), 1), 0.5)
+    for step in x.unbind(1):
+        state = torch.tanh(state + step) * x.new_ones(x.shape[0], 4)
+    return state
 
 
-class Sorted(nn.Module):
-    """Elements of all rows in an order of their own, and back in that of the rows."""
+def ordered(m, x, mask):
+    """Take elements of all rows in an order of their own, and back in that of the rows."""
+    flat = x.reshape(-1)
+    order = torch.sort(flat.detach())[1]
+    back = torch.empty_like(order)
+    back[order] = torch.arange(order.shape[0])
+    return flat[order].exp()[back].reshape(x.shape)
 
-    def forward(self, x, mask):
-        flat = x.reshape(-1)
-        order = torch.sort(flat.detach())[1]
-        back = torch.empty_like(order)
-        back[order] = torch.arange(order.shape[0])
-        return flat[order].exp()[back].reshape(x.shape)
+
+def model_of(function):
+    torch.manual_seed(0)
+    hidden = torch.ones(LENGTH, LENGTH, dtype=torch.bool).triu(1)
+    return Layers(
+        function,
+        table=nn.Embedding(LENGTH, 4),
+        attention=nn.MultiheadAttention(4, 2, batch_first=True),
+        query=nn.Parameter(torch.randn(1, 1, 4)),
+        first=torch.arange(4.0).reshape(1, 1, 4),
+        kinds=torch.arange(9)[None] % 2,
+        shifts=torch.arange(12.0).reshape(3, 2, 2),
+        hidden=torch.stack([hidden, hidden.T]),
+    )
 
 
 def inputs(rows):
@@ -150,14 +120,14 @@ def inputs(rows):
 
 
 KINDS = [
-    MaskByIndex, Repeated, Token, Picked, PickedKind, Kept, Windows, Heads,
-    MaskedHeads, Begun, Sorted,
+    mask_by_index, repeated, token, picked, picked_kind, overwritten, windows, heads,
+    masked_heads, begun, ordered,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_the_same_for_every_row_leaves_the_batch_free(kind):
-    model = kind().eval()
+    model = model_of(kind).eval()
     mg = trace(model, inputs(2))
     assert mg.batched
     for rows in (1, ROWS):
@@ -168,8 +138,7 @@ def test_what_is_the_same_for_every_row_leaves_the_batch_free(kind):
 
 
 def test_what_is_repeated_for_rows_is_trained_and_saved(tmp_path):
-    torch.manual_seed(0)
-    model = Heads().train()
+    model = model_of(heads).train()
     mg = trace(model, inputs(2))
     x, mask = inputs(ROWS)
     for module in (model, mg):
@@ -180,15 +149,13 @@ def test_what_is_repeated_for_rows_is_trained_and_saved(tmp_path):
     assert torch.equal(MaseGraph.load(tmp_path / "heads.mase")(x, mask), mg(x, mask))
 
 
-class Mixed(nn.Module):
-    """Rows by their number, backwards: no slice of all rows."""
-
-    def forward(self, x, mask):
-        return x[torch.arange(x.shape[0] - 1, -1, -1), torch.arange(x.shape[0]) % LENGTH]
+def backwards(m, x, mask):
+    """Take rows by their number: no slice of all rows."""
+    return x[torch.arange(x.shape[0] - 1, -1, -1), torch.arange(x.shape[0]) % LENGTH]
 
 
 def test_rows_that_depend_on_their_number_fix_the_batch():
-    model = Mixed().eval()
+    model = Layers(backwards).eval()
     mg = trace(model, inputs(2))
     assert not mg.batched
     assert torch.equal(mg(*inputs(2)), model(*inputs(2)))

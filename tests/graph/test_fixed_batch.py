@@ -68,9 +68,11 @@ def test_a_batch_that_becomes_hardware_is_said(model, line, text):
     assert "all 4 rows of the example inputs are one inference" in note
 
 
-def test_nothing_is_said_of_a_batch_that_is_free_or_of_one():
+def test_nothing_is_said_of_a_batch_that_is_free_or_of_one_or_of_one_vector():
     assert said(Kept()) == []
     assert said(Merged(), batch=1) == []
+    mg = mase_hw.quantize(mase_hw.trace(nn.Linear(3, 3), torch.tensor([0.5, -1.0, 2.0])))
+    assert batch_notes(mg) == []
 
 
 def test_a_constant_that_is_returned_leaves_the_batch_free():
@@ -96,11 +98,6 @@ def test_numbers_of_one_dimension_are_one_inference_and_that_is_said(model, numb
     (note,) = [str(note) for note in batch_notes(mg)]
     assert "all 3 numbers of the example are one inference" in note
     assert "take [3, 1] and squeeze(1) it" in note
-
-
-def test_nothing_is_said_of_the_features_of_one_vector():
-    mg = mase_hw.quantize(mase_hw.trace(nn.Linear(3, 3), torch.tensor([0.5, -1.0, 2.0])))
-    assert batch_notes(mg) == []
 
 
 @pytest.mark.full

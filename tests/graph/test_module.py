@@ -12,14 +12,9 @@ import mase_hw
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
-from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
 
-COARSE = {
-    "by": "type",
-    "default": {
-        "config": {"name": "fixed", "data_in_width": 3, "weight_width": 3, "bias_width": 3}
-    },
-}
+ENTRY = {"name": "fixed", "data_in_width": 3, "weight_width": 3, "bias_width": 3}
+COARSE = {"default": {"config": ENTRY}}
 INPUTS = torch.randn(20, 6, generator=torch.Generator().manual_seed(1))
 
 
@@ -101,12 +96,9 @@ def test_an_unrounded_run_is_the_float_model_bit_for_bit():
     assert found["b"][1][0].equal(expected["b"][1][0])
 
 
-def test_a_graph_is_not_captured_again():
+def test_a_graph_is_captured_once_and_is_what_quantize_takes():
     with pytest.raises(CaptureError, match="captured graph already"):
         trace(quantized(), INPUTS)
-
-
-def test_only_graphs_are_quantized():
     with pytest.raises(ConfigError, match="takes a graph, not a Sequential"):
         mase_hw.quantize(perceptron())
 
@@ -143,22 +135,3 @@ def test_missing_and_unknown_inputs_are_named():
         mg(INPUTS, INPUTS)
     with pytest.raises(MaseError, match="has no input 'y'"):
         mg(INPUTS, y=INPUTS)
-
-
-def test_a_model_of_integer_inputs_is_quantized_once_its_layers_are():
-    class Words(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table, self.head = nn.Embedding(10, 6), nn.Linear(6, 3)
-
-        def forward(self, ids):
-            return self.head(self.table(ids))
-
-    mg = trace(Words(), torch.randint(0, 10, (2, 5)))
-    assert not mg.is_quantized
-    mg = mase_hw.quantize(
-        mg, {"by": "type", "default": {"config": {"name": None}}, "linear": COARSE["default"]}
-    )
-    assert mg.is_quantized
-    with pytest.raises(ConfigError, match="adapters"):
-        insert_lora_adapter_transform_pass(mg, {})

@@ -32,13 +32,8 @@ class With(nn.Module):
         return self.use(self.fc(x), self.table)
 
 
-class Dropping(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc, self.drop = nn.Linear(8, 4), nn.Dropout(0.5)
-
-    def forward(self, x):
-        return self.drop(self.fc(x))
+def dropping() -> nn.Module:
+    return nn.Sequential(nn.Linear(8, 4), nn.Dropout(0.5))
 
 
 def layers() -> nn.Module:
@@ -70,8 +65,8 @@ def test_a_module_that_torch_exported_is_captured_with_a_free_batch(wrap):
 
 def test_a_module_that_was_exported_in_training_mode_says_what_it_draws():
     with pytest.raises(CaptureError, match=r"dropout.* draws random numbers"):
-        trace(exported(Dropping().train(), torch.randn(6, 8)), torch.randn(6, 8))
-    mg = trace(exported(Dropping().eval(), torch.randn(6, 8)), torch.randn(6, 8))
+        trace(exported(dropping().train(), torch.randn(6, 8)), torch.randn(6, 8))
+    mg = trace(exported(dropping().eval(), torch.randn(6, 8)), torch.randn(6, 8))
     assert mg.batched
 
 

@@ -4,7 +4,6 @@ from collections import OrderedDict, defaultdict, namedtuple
 
 import pytest
 import torch
-from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
 import mase_hw
@@ -78,15 +77,6 @@ def test_the_quantized_model_nests_its_outputs_as_the_model_does():
     assert torch.equal(exact["past"][1][0], INPUTS)
 
 
-class WithConstant(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("table", torch.arange(4.0))
-
-    def forward(self, x):
-        return {"y": torch.relu(x), "scaled": self.table * 2}
-
-
 UNFIT = {
     "number": (Apply(lambda x: (torch.relu(x), 3.5)), "result 1 is the float 3.5"),
     "size": (Apply(lambda x: (torch.relu(x), x.shape[0])), "result 1 is the int 3"),
@@ -107,7 +97,8 @@ def test_what_is_no_stream_is_refused_with_its_name(name, tmp_path):
 
 
 def test_a_constant_beside_what_is_computed_has_no_port(tmp_path):
-    mg = quantize(trace(WithConstant(), INPUTS))
+    model = Apply(lambda x, table: {"y": torch.relu(x), "scaled": table * 2}, torch.arange(4.0))
+    mg = quantize(trace(model, INPUTS))
     assert preflight(mg) == []
     assert ["result scaled is a constant" in str(note) for note in notes(mg)].count(True) == 1
     project = mase_hw.emit_verilog(mg, output=tmp_path / "project")

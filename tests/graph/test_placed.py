@@ -43,6 +43,23 @@ def several(y, x, w):
     y[x > 0] += 1
 
 
+def merged(x, index):
+    """The rows that DGCNN takes from the elements of all inferences."""
+    rows, length = x.shape[:2]
+    index = index + torch.arange(rows).view(-1, 1, 1) * length
+    return x.reshape(rows * length, -1)[index.view(-1)].view(rows, *index.shape[1:], -1)
+
+
+def numbered(index):
+    """The rows that PointNet++ repeats for each index."""
+    sizes = [-1] + [1] * (index.dim() - 1)
+    return torch.arange(len(index)).view(sizes).repeat(1, *index.shape[1:])
+
+
+def nearest(x):
+    return torch.cdist(x, x).topk(2, largest=False)[1]
+
+
 ALL = slice(None)
 CASES = {
     "mask": (written(lambda y, x, w: assign(y, y < 0, 0)), (4,)),
@@ -83,6 +100,24 @@ CASES = {
     "scatter of a number": (lambda x, w: x.scatter(1, rows(x, TWO[None]), 7.0), (4,)),
     "scatter_add": (lambda x, w: torch.zeros(x.shape[0], 3).scatter_add(1, rows(x, FOUR), x), (4,)),
     "gather": (lambda x, w: x.gather(1, rows(x, TWO[None])), (4,)),
+    "computed, of merged rows": (lambda x, w: merged(x, nearest(x)), (4, 3)),
+    "computed, of repeated rows": (lambda x, w: x[numbered(nearest(x)), nearest(x)], (4, 3)),
+    "computed, of flat rows": (
+        lambda x, w: x[every(x)[:, None].repeat(1, 2).flatten(), x[..., 0].topk(2)[1].flatten()],
+        (4, 3),
+    ),
+    "computed, behind a dimension": (lambda x, w: x[every(x), :, x.sum(1).argmax(1)], (4, 3)),
+    "computed, from the end": (lambda x, w: x[every(x), x[..., 0].argmax(1) - 4], (4, 3)),
+    "computed, whole": (lambda x, w: x.argsort(1)[every(x)[:, None], x.topk(2)[1] // 2], (4,)),
+    "written at computed": (
+        written(lambda y, x, w: assign(y, (every(x), x[..., 0].argmax(1)), w[0, 0])),
+        (4, 5),
+    ),
+    "filled at computed": (written(lambda y, x, w: assign(y, (every(x), x.argmax(1)), 0)), (4,)),
+    "affine": (
+        lambda x, w: nn.functional.affine_grid(x[:, :, :3], [x.shape[0], 1, 3, 2], True),
+        (2, 4),
+    ),
     "ones": (lambda x, w: torch.stack([torch.ones_like(x), x], -1), (4,)),
     "zeros": (lambda x, w: torch.cat([torch.zeros_like(x[:, :1]), x], 1), (4,)),
     "homogeneous": (lambda x, w: torch.cat([x, torch.ones(x.shape[0], 4, 1)], -1), (4, 3)),

@@ -25,11 +25,11 @@ from tests.bench.clock_fit import (
 )
 
 
-def test_every_kind_of_part_has_a_path() -> None:
+def test_every_kind_of_part_has_a_path():
     assert set(RULES) == set(Component.__subclasses__())
 
 
-def test_a_longer_chain_and_more_choices_take_longer() -> None:
+def test_a_longer_chain_and_more_choices_take_longer():
     known = delays()
     assert known.of(path(Adder(24))) > known.of(path(Adder(12))) > 0
     assert known.of(path(Mux(16, 8))) > known.of(path(Mux(4, 8))) > known.of(path(Mux(1, 8)))
@@ -39,7 +39,7 @@ def test_a_longer_chain_and_more_choices_take_longer() -> None:
     assert known.period(0.0, 4000, 8) > known.period(0.0, 4000, 4)
 
 
-def test_a_fit_finds_the_delays_that_made_its_data() -> None:
+def test_a_fit_finds_the_delays_that_made_its_data():
     wanted = Delays(1.1, 0.2, 0.3, 0.5, 0.06)
     paths = [Path(levels, bits) for levels in (0, 2, 5) for bits in (0, 8, 20)]
     data = [
@@ -56,7 +56,7 @@ def test_a_fit_finds_the_delays_that_made_its_data() -> None:
     assert vars(found) == pytest.approx(vars(wanted), abs=0.01)
 
 
-def test_the_units_of_the_fit_are_predicted_within_a_few_percent() -> None:
+def test_the_units_of_the_fit_are_predicted_within_a_few_percent():
     known, rates = delays(), measured()
     assert set(rates) == set(fit_units())
     errors = []
@@ -68,7 +68,7 @@ def test_the_units_of_the_fit_are_predicted_within_a_few_percent() -> None:
     assert max(errors) < 0.2
 
 
-def test_an_estimate_says_what_limits_the_clock(tmp_path) -> None:
+def test_an_estimate_says_what_limits_the_clock(tmp_path):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 8), nn.ReLU())
     project = mase_hw.emit_verilog(model, (torch.randn(4, 16),), output=tmp_path, parallelism=2)
@@ -79,7 +79,7 @@ def test_an_estimate_says_what_limits_the_clock(tmp_path) -> None:
     assert "limited by linear_0 (mase_multiply_accumulate)" in str(clock)
 
 
-def test_the_command_prints_the_clock(tmp_path) -> None:
+def test_the_command_prints_the_clock(tmp_path):
     model = tmp_path / "model.py"
     model.write_text(
         "import torch\ndef factory():\n    return torch.nn.ReLU(), (torch.randn(4, 8),)\n"

@@ -6,7 +6,7 @@ edits this file to add a cell.
 
 import pytest
 
-from mase_hw.cells import Cell, Components
+from mase_hw.cells import Components
 from mase_hw.cells import cells as found_cells
 from mase_hw.hardware.estimate import Estimate, of_cell, of_components
 from tests.bench.fit import counted, key_of
@@ -39,7 +39,7 @@ def _limit(name: str, count: float, share: float) -> float:
 
 
 @pytest.mark.parametrize("name", CELLS)
-def test_the_estimate_of_a_sample_is_near_its_count(name: str) -> None:
+def test_the_estimate_of_a_sample_is_near_its_count(name):
     found, key = of_cell(CELLS[name]), key_of(CELLS[name])
     if key not in COUNTS:
         assert found.lut + found.ff, f"{name} is made of nothing"
@@ -57,7 +57,7 @@ MADE = [
 
 @pytest.mark.parametrize("wrong", [lambda cell: Components(()), lambda cell: cell.components * 3])
 @pytest.mark.parametrize("cls", MADE, ids=lambda cls: cls.__name__)
-def test_missing_and_repeated_components_are_seen(cls: type[Cell], wrong) -> None:
+def test_missing_and_repeated_components_are_seen(cls, wrong):
     """In one sample of a cell at least: some are too small for any limit."""
     samples = [cell for cell in CELLS.values() if type(cell) is cls]
     assert any(far(of_components(wrong(cell)), key_of(cell)) for cell in samples)

@@ -135,7 +135,7 @@ def blocks(netlist: Json, kind: str) -> list[Json]:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     """A layer whose weights lie in block memory, and whose products lie in multipliers."""
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("ecp5") / "layer"
@@ -145,16 +145,14 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def plain(project: Path) -> str:
+def plain(project):
     """The netlist of Yosys."""
     path = project.parent / "plain.json"
     synthesize(project, "ecp5", netlist=Netlist(path, None, find_part(ECP5, None, None, None)))
     return path.read_text()
 
 
-def test_the_netlist_of_a_layer_computes_what_the_layer_does(
-    project: Path, plain: str, tmp_path: Path
-) -> None:
+def test_the_netlist_of_a_layer_computes_what_the_layer_does(project, plain, tmp_path):
     netlist = json.loads(plain)
     assert ECP5.mend(netlist)
     multipliers, memories = blocks(netlist, "MULT18X18D"), blocks(netlist, "DP16KD")
@@ -166,7 +164,7 @@ def test_the_netlist_of_a_layer_computes_what_the_layer_does(
 
 
 @pytest.mark.full
-def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path: Path) -> None:
+def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path):
     """2,500 words of 16 bits: three blocks of 1,024, one above the other, and what is replayed."""
     torch.manual_seed(0)
     lanes = {"default": 1, "linear": {"data_in_0_dim_0": 2, "data_out_0_dim_0": 1}}
@@ -186,7 +184,7 @@ def test_what_lies_in_several_blocks_is_chosen_behind_their_registers(tmp_path: 
 
 
 @pytest.mark.full
-def test_the_netlist_of_yosys_is_simulated_alike(project: Path, plain: str, tmp_path: Path) -> None:
+def test_the_netlist_of_yosys_is_simulated_alike(project, plain, tmp_path):
     assert simulated(project, tmp_path / "netlist", json.loads(plain))
 
 
@@ -200,8 +198,8 @@ def test_the_netlist_of_yosys_is_simulated_alike(project: Path, plain: str, tmp_
     ],
 )
 def test_a_register_that_is_lost_on_its_way_is_found(
-    project: Path, plain: str, tmp_path: Path, kind: str, parameter: str, value: str
-) -> None:
+    project, plain, tmp_path, kind, parameter, value
+):
     netlist = json.loads(plain)
     assert ECP5.mend(netlist)
     blocks(netlist, kind)[0]["parameters"][parameter] = value

@@ -41,7 +41,7 @@ def module(**changed: Any) -> dict[str, Any]:
     return {"cells": cells | changed, "ports": ports}
 
 
-def test_all_three_registers_of_a_multiplier_are_used() -> None:
+def test_all_three_registers_of_a_multiplier_are_used():
     found = module()
     assert absorb_registers(found) == 3
     (multiplier,) = found["cells"].values()
@@ -52,7 +52,7 @@ def test_all_three_registers_of_a_multiplier_are_used() -> None:
         assert parameters[f"REG_{register}_CLK"] == "CLK0"
 
 
-def test_a_register_that_something_else_reads_stays() -> None:
+def test_a_register_that_something_else_reads_stays():
     """The operand's is copied, the product's cannot be: its reader would see it a cycle late."""
     found = module(also=flip_flop(20, 50), beside=flip_flop(30, 60))
     assert absorb_registers(found) == 1
@@ -63,7 +63,7 @@ def test_a_register_that_something_else_reads_stays() -> None:
     assert "REG_OUTPUT_CLK" not in multiplier["parameters"]
 
 
-def test_registers_with_an_enable_a_reset_or_another_clock_stay() -> None:
+def test_registers_with_an_enable_a_reset_or_another_clock_stay():
     for changed in ({"CE": [5]}, {"LSR": [6]}):
         found = module(a=flip_flop(10, 20, **changed), p=flip_flop(30, 40, **changed))
         assert absorb_registers(found) == 1
@@ -92,7 +92,7 @@ def memory(wide: bool) -> dict[str, Any]:
     return {"cells": cells, "ports": {"out": {"direction": "output", "bits": [400, 401]}}}
 
 
-def test_each_side_of_a_memory_has_a_register_with_an_enable_of_its_own() -> None:
+def test_each_side_of_a_memory_has_a_register_with_an_enable_of_its_own():
     found = memory(wide=False)
     assert absorb_registers(found) == 2
     (ram,) = found["cells"].values()
@@ -100,7 +100,7 @@ def test_each_side_of_a_memory_has_a_register_with_an_enable_of_its_own() -> Non
     assert (ram["connections"]["OCEA"], ram["connections"]["OCEB"]) == ([7], [8])
 
 
-def test_the_halves_of_a_wide_word_are_registered_together() -> None:
+def test_the_halves_of_a_wide_word_are_registered_together():
     found = memory(wide=True)
     assert absorb_registers(found) == 2
     (ram,) = found["cells"].values()

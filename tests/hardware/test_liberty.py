@@ -24,7 +24,7 @@ DIALECTS = {
 
 
 @pytest.mark.parametrize("dialects", [{}, DIALECTS], ids=["plain", "others"])
-def test_a_library_is_read(dialects: dict[str, str], tmp_path: Path) -> None:
+def test_a_library_is_read(dialects, tmp_path):
     text = LIBRARY.read_text()
     for usual, other in dialects.items():
         assert usual in text
@@ -61,19 +61,19 @@ def test_a_library_is_read(dialects: dict[str, str], tmp_path: Path) -> None:
         ("1", "True"),
     ],
 )
-def test_functions_are_those_of_the_grammar(function: str, python: str) -> None:
+def test_functions_are_those_of_the_grammar(function, python):
     table = truth_table(function, ["A", "B", "C"])
     for row, (c, b, a) in enumerate(product([False, True], repeat=3)):
         assert bool(table >> row & 1) == bool(eval(python, {"A": a, "B": b, "C": c})), row
 
 
 @pytest.mark.parametrize("function", ["A +", "(A", "A)", "D", "", "A ! B)"])
-def test_what_is_no_function_is_said(function: str) -> None:
+def test_what_is_no_function_is_said(function):
     with pytest.raises(SynthesisError, match="is no function of A, B"):
         truth_table(function, ["A", "B"])
 
 
-def test_too_many_inputs_are_said() -> None:
+def test_too_many_inputs_are_said():
     with pytest.raises(SynthesisError, match="has 7 inputs; at most 6"):
         truth_table("A", list("ABCDEFG"))
 
@@ -89,13 +89,13 @@ def test_too_many_inputs_are_said() -> None:
         (lambda text: text.replace("100mV", "1 volt"), "voltage_unit is '1 volt'"),
     ],
 )
-def test_what_is_no_library_is_said(change, told: str, tmp_path: Path) -> None:
+def test_what_is_no_library_is_said(change, told, tmp_path):
     path = tmp_path / "cells.lib"
     path.write_text(change(LIBRARY.read_text()))
     with pytest.raises(SynthesisError, match=told):
         Library.load(path)
 
 
-def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_said(tmp_path):
     with pytest.raises(SynthesisError, match="cannot be read: No such file"):
         Library.load(tmp_path / "none.lib")

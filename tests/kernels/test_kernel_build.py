@@ -1,7 +1,5 @@
 """Libraries are built once and whole; a missing or failing compiler is one clear error."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 from pathlib import Path
@@ -17,14 +15,14 @@ SOURCE = 'extern "C" int answer() { return 42; }\n'
 
 
 @pytest.fixture
-def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def source(tmp_path, monkeypatch):
     monkeypatch.setenv("MASE_HW_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "answer.cpp"
     path.write_text(SOURCE)
     return path
 
 
-def test_built_once_by_content(source: Path) -> None:
+def test_built_once_by_content(source):
     library = build.build_cpp(source)
     stamp = library.stat().st_mtime_ns
     assert ctypes.CDLL(str(library)).answer() == 42
@@ -35,7 +33,7 @@ def test_built_once_by_content(source: Path) -> None:
     assert build.build_cpp(source, ("-O0", "-shared", "-fPIC")) != library
 
 
-def test_concurrent_builds_make_one_library(source: Path) -> None:
+def test_concurrent_builds_make_one_library(source):
     found: list[Path] = []
     workers = [
         threading.Thread(target=lambda: found.append(build.build_cpp(source))) for _ in range(4)
@@ -49,14 +47,14 @@ def test_concurrent_builds_make_one_library(source: Path) -> None:
     assert not list(found[0].parent.glob(".partial-*"))
 
 
-def test_failing_source_names_the_error_and_leaves_nothing(source: Path) -> None:
+def test_failing_source_names_the_error_and_leaves_nothing(source):
     source.write_text("int broken(")
     with pytest.raises(ToolError, match="error"):
         build.build_cpp(source)
     assert not list((source.parent / "cache" / "kernels").glob("*.so"))
 
 
-def test_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_compiler(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CXX", raising=False)
     with pytest.raises(ToolError, match="install g\\+\\+ or set CXX"):
@@ -66,7 +64,7 @@ def test_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         build.build_cuda(cpu.SOURCE, (), "sm_90")
 
 
-def test_listing_tells_names_and_reasons() -> None:
+def test_listing_tells_names_and_reasons():
     listed = {each.name: each for each in implementations()["mxint8"]}
     assert list(listed) == ["cuda", "triton", "cpu", "vectorized", "reference"]
     assert listed["reference"].reason is None

@@ -1,9 +1,6 @@
 """The measurements on a small model: what is counted adds up, and files are written."""
 
-from __future__ import annotations
-
 import csv
-from pathlib import Path
 
 import pytest
 import torch
@@ -42,14 +39,14 @@ def make():
 
 
 @pytest.fixture
-def model(tmp_path: Path) -> str:
+def model(tmp_path):
     path = tmp_path / "small.py"
     path.write_text(FACTORY.replace("BREAK", "pass"))
     return f"{path}:make"
 
 
 @pytest.mark.full
-def test_mxint8_terms_add_up_to_the_measured_bytes(model: str, tmp_path: Path) -> None:
+def test_mxint8_terms_add_up_to_the_measured_bytes(model, tmp_path):
     report = profile_mxint8(model, batch_sizes=(1, 3), rounds=3)
     speed, memory, error = report.tables
     terms = {row[0]: row for row in memory.rows}
@@ -72,7 +69,7 @@ def test_mxint8_terms_add_up_to_the_measured_bytes(model: str, tmp_path: Path) -
         assert len(list(csv.reader(handle))) == len(memory.rows) + 1
 
 
-def test_sdpa_finds_the_heads_of_a_module_inside(tmp_path: Path) -> None:
+def test_sdpa_finds_the_heads_of_a_module_inside(tmp_path):
     path = tmp_path / "outer.py"
     path.write_text(
         FACTORY.replace("BREAK", "pass")
@@ -82,7 +79,7 @@ def test_sdpa_finds_the_heads_of_a_module_inside(tmp_path: Path) -> None:
     assert "heads of 8" in report.tables[0].title
 
 
-def test_sdpa_counts_the_scores(model: str, tmp_path: Path) -> None:
+def test_sdpa_counts_the_scores(model, tmp_path):
     report = profile_sdpa(model, lengths=(64, 256), rounds=3)
     (table,) = report.tables
     assert table.column("heads") == [1, 1, 4, 4]
@@ -96,14 +93,14 @@ def test_sdpa_counts_the_scores(model: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_formats_lists_every_format(model: str, tmp_path: Path) -> None:
+def test_formats_lists_every_format(model, tmp_path):
     (table,) = (report := profile_formats(model, rounds=3)).tables
     ratio = dict(zip(table.column("format"), table.column("weight_snr_db"), strict=True))
     assert ratio["fixed width=4"] < ratio["fixed width=6"] < ratio["fixed width=8"]
     report.save(tmp_path)
 
 
-def test_a_factory_has_named_inputs_and_a_neighbour(tmp_path: Path) -> None:
+def test_a_factory_has_named_inputs_and_a_neighbour(tmp_path):
     (tmp_path / "neighbour_of_factory.py").write_text(
         "import torch\n"
         "class Named(torch.nn.Module):\n"
@@ -122,7 +119,7 @@ def test_a_factory_has_named_inputs_and_a_neighbour(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_torch_compile_counts_breaks_and_recompilations(tmp_path: Path) -> None:
+def test_torch_compile_counts_breaks_and_recompilations(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text(FACTORY.replace("BREAK", "torch._dynamo.graph_break()"))
     report = profile_torch_compile(f"{path}:make", batch_sizes=(2, 8), rounds=3)
@@ -135,7 +132,7 @@ def test_torch_compile_counts_breaks_and_recompilations(tmp_path: Path) -> None:
     report.save(tmp_path)
 
 
-def test_peak_memory_is_what_lived_at_once() -> None:
+def test_peak_memory_is_what_lived_at_once():
     def call() -> None:
         for _ in range(3):
             torch.empty(1 << 20).exp()
@@ -144,7 +141,7 @@ def test_peak_memory_is_what_lived_at_once() -> None:
     assert 2 * 4 << 20 <= found < 2.1 * (4 << 20)
 
 
-def test_profile_prints_and_writes(model: str, tmp_path: Path) -> None:
+def test_profile_prints_and_writes(model, tmp_path):
     out = tmp_path / "figures"
     arguments = ["profile", "sdpa", model, "--lengths", "32", "-o", str(out)]
     result = CliRunner().invoke(build_app(), arguments)
@@ -162,7 +159,7 @@ def test_profile_prints_and_writes(model: str, tmp_path: Path) -> None:
         (["sdpa", "x.py:f", "--lengths", "1,a"], "positive integers separated by commas"),
     ],
 )
-def test_command_errors_are_one_message(arguments: list[str], message: str) -> None:
+def test_command_errors_are_one_message(arguments, message):
     result = CliRunner().invoke(build_app(), ["profile", *arguments])
     assert result.exit_code != 0
     plain = " ".join(f"{result.output} {result.exception}".replace("│", " ").split())
@@ -170,20 +167,20 @@ def test_command_errors_are_one_message(arguments: list[str], message: str) -> N
     assert "Traceback" not in result.output
 
 
-def test_no_cuda_device_is_said() -> None:
+def test_no_cuda_device_is_said():
     if not torch.cuda.is_available():
         with pytest.raises(ConfigError, match="no CUDA device; allowed: cpu"):
             _measure.check_device("cuda")
 
 
-def test_what_cannot_be_measured_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_cannot_be_measured_is_listed(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     rows = list(kernels._gpu_rows(3))
     assert len(rows) == 5
     assert all(row.met is None and row.measured.startswith("unmeasured") for row in rows)
 
 
-def test_linear_layers_are_measured_on_any_device(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_linear_layers_are_measured_on_any_device(monkeypatch):
     arguments = (kernels.vectorized, (48, 64), 3, 1.6, 1e9, 1, "cpu")
     faster, share = kernels._gpu_linear(*arguments)
     assert faster.what == "GPU W8A16 linear, 3 x 64 x 48, vectorized, against bfloat16 F.linear"
@@ -196,14 +193,14 @@ def test_linear_layers_are_measured_on_any_device(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.full
-def test_the_cpu_is_measured() -> None:
+def test_the_cpu_is_measured():
     found = benchmarks()["kernels"].rows(quick=True)
     rows = [row for row in found if row.what.startswith("CPU")]
     assert len(rows) - 2 * len(kernels.CPU_BARS) in (4, 8)
     assert all(row.met is not None for row in rows)
 
 
-def test_a_wrong_kernel_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_kernel_has_no_figure(monkeypatch):
     right = kernels.cpu.dequantize
     monkeypatch.setattr(torch, "compile", lambda function: function)
     monkeypatch.setattr(

@@ -1,7 +1,5 @@
 """The CUDA sources: compiled by nvcc, and every thread of their tiles run on the host."""
 
-from __future__ import annotations
-
 import ctypes
 import subprocess
 from collections.abc import Sequence
@@ -38,13 +36,13 @@ def build(
     return None
 
 
-def test_unavailable_without_a_device() -> None:
+def test_unavailable_without_a_device():
     assert torch.cuda.is_available() or cuda.unavailable() == "no CUDA device"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90"])
-def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_compile(architecture, monkeypatch):
     library = build(cuda.SOURCE, monkeypatch, architecture)
     if library is not None:
         content = library.read_bytes()
@@ -53,14 +51,14 @@ def test_kernels_compile(architecture: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.full
-def test_hopper_kernel_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hopper_kernel_compiles(monkeypatch):
     library = build(cuda.HOPPER_SOURCE, monkeypatch, "sm_90a")
     if library is not None:
         assert b"mase_mxint8_hopper_linear" in library.read_bytes()
 
 
 @pytest.mark.full
-def test_every_thread_of_the_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_thread_of_the_tiles(monkeypatch):
     library = build(EMULATOR, monkeypatch, "sm_90")
     if library is None:
         return
@@ -199,7 +197,7 @@ def check_linear_error(emulator: ctypes.CDLL) -> None:
         assert ((found.double() - values.double() @ weight.T).abs() <= bound).all()
 
 
-def test_many_rows_on_the_device() -> None:
+def test_many_rows_on_the_device():
     """Sums that are exact, so that no order of adding differs; the bias makes them round."""
     if cuda.unavailable():
         return
@@ -222,7 +220,7 @@ def test_many_rows_on_the_device() -> None:
 
 
 @pytest.mark.full
-def test_address_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_address_sanitizer(monkeypatch):
     flags = [each for each in _native.CUDA_FLAGS if each not in ("-shared", "-O3")]
     monkeypatch.setattr(_native, "CUDA_FLAGS", (*flags, "-O0", "-Xcompiler", SANITIZE))
     program = build(SANITIZER, monkeypatch, "sm_90", (*cuda.HEADERS, EMULATOR))

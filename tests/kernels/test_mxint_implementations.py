@@ -1,7 +1,5 @@
 """Every implementation that runs here equals the reference on every bit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -30,14 +28,14 @@ def on_device(implementation: Implementation, *tensors: Tensor | None) -> list[A
 
 
 @pytest.fixture(params=AVAILABLE, ids=lambda each: each.name)
-def implementation(request: pytest.FixtureRequest) -> Implementation:
+def implementation(request):
     found: Implementation = request.param
     return found
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
-def test_quantize_and_back(implementation: Implementation, kind: str, dtype: torch.dtype) -> None:
+def test_quantize_and_back(implementation, kind, dtype):
     for rows, columns, block in SHAPES:
         values = values_of_kind(kind, rows, columns).to(dtype)
         codes, exponents = reference.quantize(values, block)
@@ -51,9 +49,7 @@ def test_quantize_and_back(implementation: Implementation, kind: str, dtype: tor
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_every_code_under_every_exponent(
-    implementation: Implementation, dtype: torch.dtype
-) -> None:
+def test_every_code_under_every_exponent(implementation, dtype):
     codes = torch.arange(-128, 128, dtype=torch.int8).repeat(256, 1)
     exponents = torch.arange(256, dtype=torch.uint8)[:, None].repeat(1, 8)
     found = implementation.function("dequantize")(
@@ -70,7 +66,7 @@ def test_every_code_under_every_exponent(
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 1000),
 )
-def test_any_shape_and_block(columns: int, rows: int, block: int, kind: str, seed: int) -> None:
+def test_any_shape_and_block(columns, rows, block, kind, seed):
     values = values_of_kind(kind, rows, columns, seed)
     codes, exponents = reference.quantize(values, block)
     expected = reference.dequantize(codes, exponents, block, torch.float32)
@@ -82,7 +78,7 @@ def test_any_shape_and_block(columns: int, rows: int, block: int, kind: str, see
         assert_same_bits(back.cpu(), expected)
 
 
-def test_strided_and_shifted_memory(implementation: Implementation) -> None:
+def test_strided_and_shifted_memory(implementation):
     base = values_of_kind("wide", 70, 67)
     for values in (base.t(), base[::2, 1::3], base.expand(2, 70, 67), base.flatten()[1:-2]):
         codes, exponents = reference.quantize(values, 32)
@@ -97,7 +93,7 @@ def test_strided_and_shifted_memory(implementation: Implementation) -> None:
 
 
 @pytest.mark.parametrize("shape", [(0,), (0, 32), (3, 0), (2, 0, 5)])
-def test_empty(implementation: Implementation, shape: tuple[int, ...]) -> None:
+def test_empty(implementation, shape):
     (values,) = on_device(implementation, torch.empty(shape))
     codes, exponents = implementation.function("quantize")(values, 32)
     assert codes.shape == shape
@@ -107,9 +103,7 @@ def test_empty(implementation: Implementation, shape: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("operation", LINEAR)
 @pytest.mark.parametrize("sizes", [(0, 32, 3), (2, 0, 3), (2, 32, 0), (0, 0, 0)], ids=str)
-def test_empty_linear(
-    implementation: Implementation, operation: str, sizes: tuple[int, int, int]
-) -> None:
+def test_empty_linear(implementation, operation, sizes):
     """No columns: a sum of nothing is zero, and the bias remains."""
     if operation not in implementation.operations:
         assert implementation.name in ("vectorized", "cuda")
@@ -126,7 +120,7 @@ def test_empty_linear(
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_large_results_that_bypass_the_cache(dtype: torch.dtype) -> None:
+def test_large_results_that_bypass_the_cache(dtype):
     codes = torch.randint(-128, 128, (9 << 20,), dtype=torch.int8)
     exponents = torch.randint(0, 256, (codes.numel() // 32,), dtype=torch.uint8)
     found = selected("dequantize").function("dequantize")(codes, exponents, 32, dtype)
@@ -136,7 +130,7 @@ def test_large_results_that_bypass_the_cache(dtype: torch.dtype) -> None:
         assert_same_bits(found[sample], expected)
 
 
-def test_flushing_subnormals_elsewhere_changes_nothing() -> None:
+def test_flushing_subnormals_elsewhere_changes_nothing():
     values = values_of_kind("subnormal", 4, 64)
     codes, exponents = reference.quantize(values, 32)
     expected = reference.dequantize(codes, exponents, 32, torch.float32)
@@ -170,9 +164,7 @@ def exact_operands(
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("sizes", LINEAR_SIZES, ids=str)
-def test_linear(
-    implementation: Implementation, sizes: tuple[int, int, int], dtype: torch.dtype
-) -> None:
+def test_linear(implementation, sizes, dtype):
     columns, outputs, block = sizes
     for rows in (1, 2, 3, 5, 7, 8, 13, 16, 40):
         values, codes, exponents, bias = exact_operands(rows, columns, outputs, block, dtype)
@@ -183,7 +175,7 @@ def test_linear(
             assert_same_bits(found.cpu(), expected)
 
 
-def test_linear_error_is_that_of_float_sums(implementation: Implementation) -> None:
+def test_linear_error_is_that_of_float_sums(implementation):
     torch.manual_seed(0)
     weight, values = torch.randn(48, 300), torch.randn(6, 300)
     codes, exponents = reference.quantize(weight, 32)
@@ -197,7 +189,7 @@ def test_linear_error_is_that_of_float_sums(implementation: Implementation) -> N
 
 @pytest.mark.parametrize("block", [32, 16, 5, 64])
 @pytest.mark.parametrize("power", [0, 60, -60, -100])
-def test_linear_both(implementation: Implementation, block: int, power: int) -> None:
+def test_linear_both(implementation, block, power):
     if "linear_both" not in implementation.operations:
         assert implementation.name in ("vectorized", "cuda")
         return
@@ -219,7 +211,7 @@ def test_linear_both(implementation: Implementation, block: int, power: int) -> 
 
 @pytest.mark.parametrize("block", [32, 16, 5])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_linear_at_the_ends_of_float32(dtype: torch.dtype, block: int) -> None:
+def test_linear_at_the_ends_of_float32(dtype, block):
     """Outputs of one product each; torch's own bfloat16 layer would lose subnormals."""
     native = next(each for each in AVAILABLE if each.name == "cpu")
     powers = torch.tensor([-133.0, -126.0, -3.0, 0.0, 100.0, 120.0, 127.0]).exp2()
@@ -240,7 +232,7 @@ def test_linear_at_the_ends_of_float32(dtype: torch.dtype, block: int) -> None:
 
 
 @pytest.mark.parametrize("path", range(3))
-def test_every_instruction_set(path: int) -> None:
+def test_every_instruction_set(path):
     """All but the widest of this processor are seldom chosen; each passes the tests above."""
     library = cpu._library()
     if path >= library.mase_mxint8_paths():
@@ -263,7 +255,7 @@ def test_every_instruction_set(path: int) -> None:
         library.mase_mxint8_choose(library.mase_mxint8_paths() - 1)
 
 
-def test_threads_do_not_change_results() -> None:
+def test_threads_do_not_change_results():
     values = values_of_kind("wide", 257, 1000)
     before = torch.get_num_threads()
     results = []

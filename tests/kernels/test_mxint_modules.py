@@ -1,7 +1,5 @@
 """Layers in MXINT8 and the conversion of models."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 import transformers
@@ -40,7 +38,7 @@ IDS = torch.randint(0, 101, (2, 9), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("make", [bert, llama, gpt2])
-def test_converted_model_computes_with_the_rounded_weights(make) -> None:  # type: ignore[no-untyped-def]
+def test_converted_model_computes_with_the_rounded_weights(make):  # type: ignore[no-untyped-def]
     converted, rounded = convert_to_mxint8(make()), make()
     with torch.no_grad():
         for module in rounded.modules():
@@ -58,7 +56,7 @@ def test_converted_model_computes_with_the_rounded_weights(make) -> None:  # typ
 
 
 @pytest.mark.parametrize("make", [bert, llama])
-def test_memory_is_eight_bits_and_an_exponent_per_block(make) -> None:  # type: ignore[no-untyped-def]
+def test_memory_is_eight_bits_and_an_exponent_per_block(make):  # type: ignore[no-untyped-def]
     original = make()
     weights = {
         id(module.weight): module.weight
@@ -71,7 +69,7 @@ def test_memory_is_eight_bits_and_an_exponent_per_block(make) -> None:  # type: 
     assert weight_bytes(convert_to_mxint8(make())) == codes + exponents + rest
 
 
-def test_tied_weights_stay_tied() -> None:
+def test_tied_weights_stay_tied():
     model = convert_to_mxint8(llama())
     assert model.lm_head.codes is model.model.embed_tokens.codes
     kept = convert_to_mxint8(llama(), embeddings=False)
@@ -79,14 +77,14 @@ def test_tied_weights_stay_tied() -> None:
     assert kept.lm_head.weight is kept.model.embed_tokens.weight
 
 
-def test_shared_layers_stay_shared() -> None:
+def test_shared_layers_stay_shared():
     layer = nn.Linear(32, 32)
     model = convert_to_mxint8(nn.Sequential(layer, nn.ReLU(), layer))
     assert model[0] is model[2]
     assert isinstance(model[0], MXInt8Linear)
 
 
-def test_exports_and_compiles() -> None:
+def test_exports_and_compiles():
     model = convert_to_mxint8(bert())
     with torch.no_grad():
         expected = model(IDS)[0]
@@ -96,7 +94,7 @@ def test_exports_and_compiles() -> None:
         assert torch.equal(compiled(IDS)[0], expected)
 
 
-def test_linear_is_a_drop_in() -> None:
+def test_linear_is_a_drop_in():
     torch.manual_seed(0)
     layer = nn.Linear(77, 9)
     converted = MXInt8Linear.from_float(layer)
@@ -114,7 +112,7 @@ def test_linear_is_a_drop_in() -> None:
     assert torch.equal(other(values), converted(values))
 
 
-def test_both_operands_quantized() -> None:
+def test_both_operands_quantized():
     torch.manual_seed(0)
     layer, values = nn.Linear(64, 8), torch.randn(3, 64)
     converted = MXInt8Linear.from_float(layer, quantize_values=True)
@@ -122,7 +120,7 @@ def test_both_operands_quantized() -> None:
     assert torch.equal(converted(values), expected)
 
 
-def test_embedding_decodes_the_rows_it_looks_up() -> None:
+def test_embedding_decodes_the_rows_it_looks_up():
     layer = nn.Embedding(50, 40, padding_idx=0)
     converted = MXInt8Embedding.from_float(layer)
     ids = torch.tensor([[0, 49], [7, 7]])
@@ -130,7 +128,7 @@ def test_embedding_decodes_the_rows_it_looks_up() -> None:
     assert converted.padding_idx == 0
 
 
-def test_what_stays_is_what_cannot_convert() -> None:
+def test_what_stays_is_what_cannot_convert():
     model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8).double(), nn.Embedding(4, 8, max_norm=1))
     converted = convert_to_mxint8(model)
     assert [type(each) for each in converted] == [MXInt8Linear, nn.Linear, nn.Embedding]
@@ -139,7 +137,7 @@ def test_what_stays_is_what_cannot_convert() -> None:
     assert isinstance(convert_to_mxint8(nn.Linear(8, 8)), MXInt8Linear)
 
 
-def test_attention_module_of_torch_still_works() -> None:
+def test_attention_module_of_torch_still_works():
     torch.manual_seed(0)
     layer = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
     values = torch.randn(2, 5, 32)

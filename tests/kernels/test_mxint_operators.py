@@ -1,7 +1,5 @@
 """MXINT8 as torch operators: compile, export, gradients, and errors that say what is wrong."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch import Tensor
@@ -11,16 +9,14 @@ from mase_hw.kernels.mxint import dequantize, dispatch, linear, quantize, refere
 
 
 @pytest.fixture
-def operands() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def operands():
     torch.manual_seed(0)
     codes, exponents = quantize(torch.randn(9, 77))
     return torch.randn(2, 4, 77), codes, exponents, torch.randn(9)
 
 
 @pytest.mark.parametrize("quantize_values", [False, True])
-def test_operators_keep_torch_contracts(
-    operands: tuple[Tensor, Tensor, Tensor, Tensor], quantize_values: bool
-) -> None:
+def test_operators_keep_torch_contracts(operands, quantize_values):
     values, codes, exponents, bias = operands
     operators = torch.ops.mase_hw
     torch.library.opcheck(operators.mxint8_quantize.default, (values, 32))
@@ -34,9 +30,7 @@ def test_operators_keep_torch_contracts(
         )
 
 
-def test_gradients_are_those_of_the_decoded_weight(
-    operands: tuple[Tensor, Tensor, Tensor, Tensor],
-) -> None:
+def test_gradients_are_those_of_the_decoded_weight(operands):
     values, codes, exponents, bias = operands
     values.requires_grad_()
     bias.requires_grad_()
@@ -47,7 +41,7 @@ def test_gradients_are_those_of_the_decoded_weight(
     torch.testing.assert_close(bias.grad, upstream.sum((0, 1)))
 
 
-def test_gradient_of_a_vector() -> None:
+def test_gradient_of_a_vector():
     codes, exponents = quantize(torch.randn(3, 8))
     values, bias = torch.randn(8, requires_grad=True), torch.zeros(3, requires_grad=True)
     linear(values, codes, exponents, bias).sum().backward()
@@ -56,9 +50,7 @@ def test_gradient_of_a_vector() -> None:
 
 
 @pytest.mark.parametrize("quantize_values", [False, True])
-def test_autocast_casts_values_and_bias(
-    operands: tuple[Tensor, Tensor, Tensor, Tensor], quantize_values: bool
-) -> None:
+def test_autocast_casts_values_and_bias(operands, quantize_values):
     values, codes, exponents, bias = operands
 
     def run(values: Tensor, bias: Tensor) -> Tensor:
@@ -76,7 +68,7 @@ def test_autocast_casts_values_and_bias(
     assert values.grad.dtype == torch.float32
 
 
-def test_compiled_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+def test_compiled_equals_eager(operands):
     def function(values: Tensor, codes: Tensor, exponents: Tensor, bias: Tensor) -> Tensor:
         hidden = linear(values, codes, exponents, bias).relu()
         return dequantize(*quantize(hidden, 4), block=4) + 1
@@ -87,9 +79,7 @@ def test_compiled_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) 
 
 @pytest.mark.parametrize("name", ["cpu", "vectorized", "reference"])
 @pytest.mark.parametrize("quantize_values", [False, True])
-def test_float16_is_float32_rounded_once(
-    operands: tuple[Tensor, Tensor, Tensor, Tensor], name: str, quantize_values: bool
-) -> None:
+def test_float16_is_float32_rounded_once(operands, name, quantize_values):
     values, codes, exponents, bias = operands
     values, bias = values.half(), bias.half()
     with use(name):
@@ -113,7 +103,7 @@ def test_float16_is_float32_rounded_once(
     assert values.grad.dtype == torch.float16
 
 
-def test_exported_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+def test_exported_equals_eager(operands):
     class Model(torch.nn.Module):
         def forward(self, values: Tensor) -> Tensor:
             return dequantize(*quantize(values))
@@ -127,7 +117,7 @@ def test_exported_equals_eager(operands: tuple[Tensor, Tensor, Tensor, Tensor]) 
     assert torch.equal(program.module()(more), Model()(more))
 
 
-def test_bad_arguments_say_what_is_allowed() -> None:
+def test_bad_arguments_say_what_is_allowed():
     codes, exponents = quantize(torch.randn(4, 64))
     cases = [
         (lambda: quantize(torch.randn(4), 0), "block is 0; allowed: an integer from 1 to 1024"),
@@ -166,7 +156,7 @@ def test_bad_arguments_say_what_is_allowed() -> None:
             call()
 
 
-def test_dispatch_says_which_and_can_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dispatch_says_which_and_can_be_told(monkeypatch):
     best = selected("dequantize")
     assert best.name == "cpu", [
         f"{each.name}: {each.reason}" for each in dispatch.implementations()
@@ -181,7 +171,7 @@ def test_dispatch_says_which_and_can_be_told(monkeypatch: pytest.MonkeyPatch) ->
     assert selected("quantize").name == "vectorized"
 
 
-def test_dispatch_refuses_what_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dispatch_refuses_what_cannot_run(monkeypatch):
     with pytest.raises(ConfigError, match="did you mean triton"), use("tritn"):
         pass
     unavailable = [each.name for each in dispatch.implementations() if each.reason]

@@ -1,7 +1,5 @@
 """The definition itself, against exact rational arithmetic and torch's own E8M0."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -34,13 +32,13 @@ def oracle(block: list[float]) -> tuple[list[int], int]:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(finite, min_size=1, max_size=9))
-def test_quantize_is_the_definition(block: list[float]) -> None:
+def test_quantize_is_the_definition(block):
     codes, exponents = reference.quantize(torch.tensor([block]), len(block))
     assert (codes[0].tolist(), exponents[0].item()) == oracle(block)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_every_code_under_every_exponent(dtype: torch.dtype) -> None:
+def test_every_code_under_every_exponent(dtype):
     codes = torch.arange(-128, 128, dtype=torch.int8).repeat(255, 1)
     exponents = torch.arange(255, dtype=torch.uint8)[:, None]
     values = reference.dequantize(codes, exponents, 256, dtype)
@@ -53,7 +51,7 @@ def test_every_code_under_every_exponent(dtype: torch.dtype) -> None:
                 assert Fraction(found) == exact_value(code, row)
 
 
-def test_scales_are_e8m0() -> None:
+def test_scales_are_e8m0():
     exponents = torch.arange(256, dtype=torch.uint8)
     ones = torch.full((256, 1), 64, dtype=torch.int8)
     values = reference.dequantize(ones, exponents[:, None], 1, torch.float32)[:, 0]
@@ -61,7 +59,7 @@ def test_scales_are_e8m0() -> None:
     torch.testing.assert_close(values, expected, rtol=0, atol=0, equal_nan=True)
 
 
-def test_one_bad_value_spoils_its_block_alone() -> None:
+def test_one_bad_value_spoils_its_block_alone():
     values = torch.ones(1, 96)
     values[0, 40] = torch.inf
     values[0, 70] = torch.nan
@@ -71,7 +69,7 @@ def test_one_bad_value_spoils_its_block_alone() -> None:
     assert reference.dequantize(codes, exponents, 32, torch.float32)[0, 32:].isnan().all()
 
 
-def test_linear_both_is_exact_integer_blocks() -> None:
+def test_linear_both_is_exact_integer_blocks():
     torch.manual_seed(0)
     values, weight = torch.randn(3, 70), torch.randn(5, 70)
     codes, exponents = reference.quantize(weight, 32)

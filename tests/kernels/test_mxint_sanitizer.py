@@ -1,7 +1,5 @@
 """No CPU kernel reads or writes out of bounds, and the sanitizer would notice."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -12,7 +10,7 @@ from mase_hw.kernels.mxint import cpu
 
 
 @pytest.mark.full
-def test_address_sanitizer(tmp_path: Path) -> None:
+def test_address_sanitizer(tmp_path):
     program = tmp_path / "sanitize"
     compiler = build.cpp_compiler()
     assert compiler is not None

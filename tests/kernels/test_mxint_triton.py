@@ -1,7 +1,5 @@
 """The Triton kernels: on the CPU under the interpreter, and compiled for GPUs that are not here."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -16,7 +14,7 @@ FOLDER = Path(__file__).parent
 INSTALLED = "not installed" not in (triton_kernels.unavailable() or "")
 
 
-def test_interpreter_runs_every_implementation_test() -> None:
+def test_interpreter_runs_every_implementation_test():
     if not INSTALLED:
         assert selected("linear").name != "triton"
         return
@@ -31,7 +29,7 @@ def test_interpreter_runs_every_implementation_test() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("capability", [80, 90])
-def test_kernels_compile_for_gpus(capability: int, tmp_path: Path) -> None:
+def test_kernels_compile_for_gpus(capability, tmp_path):
     if not INSTALLED:
         assert triton_kernels.unavailable()
         return

@@ -1,10 +1,7 @@
 """Fetching package files: checked, cached, whole or absent; and models on top of it."""
 
-from __future__ import annotations
-
 import sys
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch
@@ -17,7 +14,7 @@ from mase_hw.models import hub
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def registry(tmp_path, monkeypatch):
     """A client that copies from a folder, and an empty cache."""
     folder = tmp_path / "registry"
     folder.mkdir()
@@ -31,7 +28,7 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def test_fetched_once_then_offline(registry: Path) -> None:
+def test_fetched_once_then_offline(registry):
     original = registry / "thing-1.0.whl"
     original.write_bytes(b"contents")
     sha256 = fetch.file_sha256(original)
@@ -41,7 +38,7 @@ def test_fetched_once_then_offline(registry: Path) -> None:
     assert fetch.fetch_package("pypi", "thing", "1.0", sha256) == found
 
 
-def test_damaged_cache_is_fetched_again(registry: Path) -> None:
+def test_damaged_cache_is_fetched_again(registry):
     original = registry / "thing-1.0.whl"
     original.write_bytes(b"contents")
     sha256 = fetch.file_sha256(original)
@@ -49,21 +46,19 @@ def test_damaged_cache_is_fetched_again(registry: Path) -> None:
     assert fetch.fetch_package("pypi", "thing", "1.0", sha256).read_bytes() == b"contents"
 
 
-def test_other_contents_are_refused(registry: Path, tmp_path: Path) -> None:
+def test_other_contents_are_refused(registry, tmp_path):
     (registry / "thing-1.0.whl").write_bytes(b"changed")
     with pytest.raises(DataError, match=r"thing-1.0.whl has sha256 .* expected 0000"):
         fetch.fetch_package("pypi", "thing", "1.0", "0" * 64)
     assert not list((tmp_path / "cache" / "packages").rglob("*.whl"))
 
 
-def test_offline_is_one_clear_error(registry: Path) -> None:
+def test_offline_is_one_clear_error(registry):
     with pytest.raises(DataError, match=r"pypi package thing 1.0 is not cached .*offline\?"):
         fetch.fetch_package("pypi", "thing", "1.0", "0" * 64)
 
 
-def test_unknown_registry_and_missing_client(
-    registry: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_registry_and_missing_client(registry, monkeypatch):
     with pytest.raises(DataError, match="registry is 'cargo'; allowed: pypi, npm, debian"):
         fetch.fetch_package("cargo", "thing", "1.0", "0" * 64)
     monkeypatch.setenv("PATH", "")
@@ -71,15 +66,13 @@ def test_unknown_registry_and_missing_client(
         fetch.fetch_package("npm", "thing", "1.0", "0" * 64)
 
 
-def test_commands_of_the_clients() -> None:
+def test_commands_of_the_clients():
     assert fetch._pip_command("a", "1", True)[-3:] == ["--no-binary", ":all:", "a==1"]
     assert fetch._npm_command("a", "1", False) == ["npm", "pack", "--silent", "a@1"]
     assert fetch._apt_command("a", "1", False) == ["apt-get", "download", "--quiet", "a=1"]
 
 
-def test_packaged_model_loads(
-    registry: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_packaged_model_loads(registry, tmp_path, monkeypatch):
     config = transformers.BertConfig(
         vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2,
         intermediate_size=16,
@@ -103,12 +96,12 @@ def test_packaged_model_loads(
     assert not (packaged.packaged_folder(tiny) / "other.txt").exists()
 
 
-def test_unknown_model_is_one_clear_error(tmp_path: Path) -> None:
+def test_unknown_model_is_one_clear_error(tmp_path):
     with pytest.raises(DataError, match=r"could not be loaded: .*known without a hub: .*minilm"):
         hub.load_pretrained(str(tmp_path))
 
 
-def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch, capfd) -> None:
+def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch, capfd):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
     monkeypatch.setattr("urllib.request.getproxies", dict)
@@ -121,7 +114,7 @@ def test_a_hub_that_does_not_answer_is_asked_once(monkeypatch, capfd) -> None:
 @pytest.mark.parametrize(
     ("name", "parameters"), [("minilm", 22_713_216), ("smollm2-135m", 134_515_008)]
 )
-def test_real_weights(name: str, parameters: int) -> None:
+def test_real_weights(name, parameters):
     loaded = hub.load_pretrained(name)
     assert sum(parameter.numel() for parameter in loaded.module.parameters()) == parameters
     inputs = loaded.inputs(2, 16)

@@ -24,7 +24,7 @@ from tests.bench.transformer_models import deit_tiny, published_lanes
 PACKAGE = Path(str(files("mase_hw")))
 
 
-def test_a_change_of_a_file_is_counted(tmp_path: Path) -> None:
+def test_a_change_of_a_file_is_counted(tmp_path):
     copy = copied(PACKAGE, tmp_path)
     before = contents(copy)
     assert {"ops/products/linear.py", "rtl/mase_pkg.sv", "sim/build.py"} <= before.keys()
@@ -36,7 +36,7 @@ def test_a_change_of_a_file_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda item: item.what)
-def test_additions_are_examples_of_the_pages(addition) -> None:
+def test_additions_are_examples_of_the_pages(addition):
     for place, (page, name) in addition.files.items():
         text = examples(PACKAGE / page / "README.md")[name]
         assert not (PACKAGE / place).exists()
@@ -45,13 +45,13 @@ def test_additions_are_examples_of_the_pages(addition) -> None:
 
 
 @pytest.mark.full
-def test_additions_edit_no_file_but_their_own() -> None:
+def test_additions_edit_no_file_but_their_own():
     rows = list(edited_files(PACKAGE))
     assert [row.met for row in rows] == [True] * 5 + [False]
     assert rows[-1].measured == "1: ops/fmax.py"
 
 
-def test_an_override_of_timing_is_found(tmp_path: Path) -> None:
+def test_an_override_of_timing_is_found(tmp_path):
     (tmp_path / "a.py").write_text("class A:\n    def work_cycles(self):\n        return 1\n")
     (tmp_path / "b.py").write_text("def hardware(call):\n    return call.result.busy_cycles\n")
     assert bench.timing_overrides(tmp_path) == ["a.work_cycles"]

@@ -21,6 +21,8 @@ from mase_hw.geometry.window import Axis, Window
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Apply, Call, Order, TensorSpec, operators
+from tests.cells.rational import fixed_code
+from tests.engines import exact
 
 FORMAT = Fixed(8, 4)
 WIDE = Fixed(32, 8)
@@ -114,24 +116,6 @@ def test_conv_transpose2d_is_torch(data):
     assert torch.equal(call.operator.reference(call)(image), expected)
 
 
-def exact_quotient(numerator, quotient):
-    """Round one quotient in exact rationals, by the definition of the format."""
-    result = quotient.result
-    scaled = Fraction(numerator, quotient.divisor) * Fraction(2) ** (
-        result.frac_width - quotient.fraction
-    )
-    floor = scaled.numerator // scaled.denominator
-    rest = scaled - floor
-    half = Fraction(1, 2)
-    code = {
-        "floor": floor,
-        "toward_zero": floor + (scaled < 0 and rest != 0),
-        "nearest_up": floor + (rest >= half),
-        "nearest_even": floor + (rest > half or (rest == half and floor % 2 == 1)),
-    }[result.rounding]
-    return min(max(code, result.minimum_code), result.maximum_code)
-
-
 @SHORT
 @given(
     st.lists(st.integers(-4000, 4000), min_size=1, max_size=20),
@@ -143,7 +127,8 @@ def exact_quotient(numerator, quotient):
 def test_quotients_are_correctly_rounded(numerators, divisor, fraction, result_fraction, rounding):
     quotient = Quotient(fraction, divisor, Fixed(12, result_fraction, rounding=rounding))
     found = quotient(torch.tensor(numerators)).tolist()
-    assert found == [exact_quotient(numerator, quotient) for numerator in numerators]
+    step = Fraction(2) ** -fraction / divisor
+    assert found == [fixed_code(quotient.result, numerator * step) for numerator in numerators]
 
 
 @SHORT
@@ -230,8 +215,7 @@ def simulated(module, inputs, parallelism, folder, stalls=(0.0, 0.3)):
         module.eval(), inputs, output=folder / "project", parallelism=parallelism
     )
     for stall in stalls:
-        report = mase_hw.simulate(project, samples=12, stall=stall, seed=5)
-        assert report.bit_exact, report.first_mismatch or report.violations
+        report = exact(project, samples=12, stall=stall, seed=5)
         if not stall:
             assert report.latency_cycles == report.predicted_latency_cycles
             assert report.interval_cycles == report.predicted_interval_cycles
@@ -299,22 +283,19 @@ def test_sums_take_several_elements_of_a_window_per_cycle(tmp_path):
     assert work["conv2d_6"][1] == 4
 
 
-@pytest.mark.full
-def test_one_dimensional_and_transposed_windows_unroll(tmp_path):
-    table = {
-        "default": 1,
-        "conv1d_0_conv1d": {"weight_dim_0": 15},
-        "convtranspose1d_3": {"weight_dim_0": 7},
-    }
-    torch.manual_seed(0)
-    project = simulated(SIGNALS, torch.randn(4, 3, 12), table, tmp_path)
-    assert {item.node: item.multipliers for item in project.design.nodes}["conv1d_0_conv1d"] == 15
+FITS = r"multiples of 2 up to 18 \(2, 6, 18 without padding\)"
 
 
-@pytest.mark.parametrize("value", [0, 7, 20, True, "all"])
-def test_what_does_not_fit_a_window_is_refused_with_what_does(value, tmp_path):
-    table = {"default": 2, "conv2d": {"weight_dim_0": value}}
-    with pytest.raises(MaseError, match=r"multiples of 2 up to 18 \(2, 6, 18 without padding\)"):
+@pytest.mark.parametrize(
+    ("layer", "allowed"),
+    [
+        *(({"weight_dim_0": value}, FITS) for value in (0, 7, 20, True, "all")),
+        ({"data_in_0_dim_1": 2}, "allowed: 1 to 1"),
+    ],
+)
+def test_what_does_not_fit_a_window_is_refused_with_what_does(layer, allowed, tmp_path):
+    table = {"default": 2, "conv2d": layer}
+    with pytest.raises(MaseError, match=allowed):
         mase_hw.emit_verilog(
             Apply(lambda x, w: F.conv2d(x, w), torch.randn(2, 2, 3, 3)),
             torch.randn(2, 2, 5, 5),
@@ -346,14 +327,3 @@ def test_a_flattened_image_is_a_wire(tmp_path):
 def test_what_has_no_hardware_is_refused(module, shape, words, tmp_path):
     with pytest.raises(MaseError, match=words):
         mase_hw.emit_verilog(module, torch.randn(shape), output=tmp_path / "x")
-
-
-def test_lanes_of_pixels_are_refused_beyond_one(tmp_path):
-    table = {"default": 1, "conv2d": {"data_in_0_dim_1": 2}}
-    with pytest.raises(MaseError, match="allowed: 1 to 1"):
-        mase_hw.emit_verilog(
-            Apply(lambda x, w: F.conv2d(x, w), torch.randn(2, 2, 3, 3)),
-            torch.randn(2, 2, 5, 5),
-            output=tmp_path,
-            parallelism=table,
-        )

@@ -16,12 +16,12 @@ from mase_hw.ops.functions.table import EXP
 from mase_hw.registry import discover
 
 
-def test_an_operator_has_few_members() -> None:
+def test_an_operator_has_few_members():
     members = {name for name in vars(Operator) if not name.startswith("_")}
     assert len(members | Operator.__annotations__.keys()) <= 15
 
 
-def test_an_operator_without_an_interface_gets_its_default_answers() -> None:
+def test_an_operator_without_an_interface_gets_its_default_answers():
     by_name = operators()
     assert Numeric.of(by_name["relu"]) is by_name["relu"]
     assert not isinstance(by_name["batch_norm"], Tiled)
@@ -31,7 +31,7 @@ def test_an_operator_without_an_interface_gets_its_default_answers() -> None:
 
 
 @pytest.mark.parametrize("interface", Interface.known)
-def test_a_member_without_its_interface_is_refused(interface: type[Interface]) -> None:
+def test_a_member_without_its_interface_is_refused(interface):
     members = [name for name in vars(interface) if not name.startswith("_")]
     for name in members:
         with pytest.raises(TypeError, match=f"Odd defines .*{interface.__name__}"):
@@ -50,7 +50,7 @@ def test_two_operators_with_one_target_are_refused(monkeypatch):
         ops._by_target.cache_clear()
 
 
-def test_a_row_of_a_table_is_an_operator() -> None:
+def test_a_row_of_a_table_is_an_operator():
     half = Formula(
         "half",
         "mase.half_of.default",
@@ -68,7 +68,7 @@ def test_a_row_of_a_table_is_an_operator() -> None:
     assert half.reference(call)(torch.tensor([-16, 32, 127])).tolist() == [0, 16, 32]
 
 
-def test_a_composition_is_refused_whole_or_written() -> None:
+def test_a_composition_is_refused_whole_or_written():
     @composition(
         "mase.twice_or_not.default",
         examples=list,
@@ -87,7 +87,7 @@ def test_a_composition_is_refused_whole_or_written() -> None:
     assert twice_.problems(refused) == ["no"]
 
 
-def test_instances_are_found_alone_and_in_tuples_and_private_classes_are_no_units() -> None:
+def test_instances_are_found_alone_and_in_tuples_and_private_classes_are_no_units():
     by_name = operators()
     assert by_name["exp"] is EXP
     assert isinstance(by_name["sin"], Formula)

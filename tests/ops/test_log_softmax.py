@@ -51,13 +51,3 @@ def test_results_are_near_those_of_float64(function, size, width):
 def test_rows_along_the_batch_are_refused():
     (problem, *_) = preflight(captured(lambda x: x.log_softmax(0), torch.randn(4, 3)))
     assert "dimension 0, the batch" in problem.reason
-
-
-def test_a_netlist_with_two_tables_has_a_file_for_each(tmp_path):
-    mg = captured(lambda x: x.log_softmax(-1), torch.randn(16, 5) * 3)
-    project = mase_hw.emit_verilog(mg, output=tmp_path, parallelism=2)
-    names = [memory.name for memory in project.design.memories]
-    assert len(names) == len(set(names)) == 2
-    for stall in (0.0, 0.4):
-        report = mase_hw.simulate(project, samples=20, stall=stall, seed=1)
-        assert report.bit_exact, report.first_mismatch or report.violations

@@ -28,7 +28,7 @@ class Logit(Unary):
 
 
 @pytest.mark.full
-def test_a_new_function_needs_no_edit(tmp_path: Path) -> None:
+def test_a_new_function_needs_no_edit(tmp_path):
     (tmp_path / "logit.py").write_text(SOURCE)
     metadata = tmp_path / "logit-1.0.dist-info"
     metadata.mkdir()

@@ -2,9 +2,7 @@
 
 import pytest
 import torch
-from torch import nn
 
-import mase_hw
 from mase_hw.approximation.reciprocal import Reciprocal
 from mase_hw.approximation.softmax import Softmax
 from mase_hw.formats.fixed import Fixed
@@ -69,17 +67,3 @@ def test_what_a_seed_misses_takes_the_bits_that_hardware_keeps(fraction):
     missed = (((2 << (mantissa + word)) - leading * seeds) >> word) - (1 << mantissa)
     most = 1 << (mantissa - index)
     assert -most <= int(missed.min()) and int(missed.max()) < most
-
-
-@pytest.mark.first(1)
-@pytest.mark.parametrize(("width", "fraction"), [(8, 9), (16, 15)])
-def test_a_step_without_multipliers_and_with_them_is_exact(width, fraction, tmp_path):
-    entry = {"name": "fixed", "data_in_width": width, "data_out_width": width}
-    config = {"by": "type", "softmax": {"config": {**entry, "data_out_frac_width": fraction}}}
-    graph = mase_hw.trace(nn.Softmax(-1), torch.randn(200, 3, 7))
-    project = mase_hw.emit_verilog(
-        mase_hw.quantize(graph, config), output=tmp_path / "project", parallelism=2
-    )
-    report = mase_hw.simulate(project, samples=200)
-    assert report.bit_exact, report
-    assert report.latency_cycles == report.predicted_latency_cycles

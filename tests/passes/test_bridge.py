@@ -314,6 +314,21 @@ def test_sums_of_scaled_integers_are_rounded_once():
     assert found.flatten().tolist() == stepped(result, map(sum, zip(*steps, strict=True)))
 
 
+def test_truths_are_taken_in_steps_of_a_scale():
+    first, second = torch.randint(-2, 3, (2, 4, 7), generator=torch.Generator().manual_seed(7))
+    first, second = first.float(), second.float()
+    model = Apply(lambda x, y: torch.eq(x, y) * 0.75)
+    fields = {"name": "scaled_integer", "width": 8}
+    hardware = to_hardware(
+        quantize(trace(model, (first, second)), {"default": {"config": entry(fields)}})
+    )
+    formats = [spec(node).quantized for node in hardware.inputs]
+    codes = [number.encode(item) for number, item in zip(formats, (first, second), strict=True)]
+    (found,) = IntegerReference(hardware)(codes).values()
+    result = spec(hardware.outputs[0]).quantized
+    assert torch.equal(found.flatten(), result.encode(model(first, second)).flatten())
+
+
 def test_functions_of_scaled_integers_are_tables():
     inputs = torch.randn(4, 50, generator=torch.Generator().manual_seed(4))
     fields = {"name": "scaled_integer", "width": 8, "symmetric": False}
@@ -383,25 +398,6 @@ def transformer_config():
     }
 
 
-class Encoder(nn.Module):
-    """Ids, their rows of a table, and a layer of an encoder."""
-
-    def __init__(self):
-        super().__init__()
-        self.table = nn.Embedding(11, 8)
-        self.layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
-
-    def forward(self, ids):
-        return self.layer(self.table(ids))
-
-
-def encoder():
-    torch.manual_seed(0)
-    ids = torch.randint(0, 11, (4, 4))
-    model = Encoder().eval()
-    return model, ids, quantize(trace(model, ids), transformer_config())
-
-
 def test_products_of_streams_are_exact():
     first, second = torch.randn(2, 3, 2, 4, 4, generator=torch.Generator().manual_seed(5))
     mg = quantize(trace(Apply(torch.matmul), (first, second)), transformer_config())
@@ -440,7 +436,11 @@ def test_rows_are_within_a_step_of_their_block(module, places):
 
 
 def test_an_encoder_layer_has_hardware_in_blocks():
-    model, ids, mg = encoder()
+    torch.manual_seed(0)
+    ids = torch.randint(0, 11, (4, 4))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, activation="gelu")
+    model = nn.Sequential(nn.Embedding(11, 8), layer).eval()
+    mg = quantize(trace(model, ids), transformer_config())
     assert preflight(mg) == []
     hardware = to_hardware(mg)
     (found,) = IntegerReference(hardware)([ids]).values()

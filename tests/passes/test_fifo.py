@@ -11,6 +11,7 @@ from mase_hw.graph.reference import spec
 from mase_hw.models import models
 from mase_hw.timing.back_pressure import Network
 from mase_hw.timing.prediction import predict
+from tests.modules import Layers
 
 TOKENS, WIDTH, HEADS = 8, 16, 2
 
@@ -53,76 +54,55 @@ def test_attention_keeps_queries_and_the_residual_beside_keys_and_values(paralle
 def test_a_queue_lies_before_what_repeats():
     """A mask waits as one row, not as one for every query."""
 
-    class Masked(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.block = Block()
-
-        def forward(self, x, kept):
-            heads = x.reshape(x.shape[0], TOKENS, HEADS, -1).transpose(1, 2)
-            mask = kept.bool()[:, None, None, :]
-            attention = nn.functional.scaled_dot_product_attention
-            first = attention(heads, heads, heads, attn_mask=mask)
-            return attention(first, first, first, attn_mask=mask).transpose(1, 2).flatten(2)
+    def masked(m, x, kept):
+        heads = x.reshape(x.shape[0], TOKENS, HEADS, -1).transpose(1, 2)
+        mask = kept.bool()[:, None, None, :]
+        attention = nn.functional.scaled_dot_product_attention
+        first = attention(heads, heads, heads, attn_mask=mask)
+        return attention(first, first, first, attn_mask=mask).transpose(1, 2).flatten(2)
 
     inputs = torch.randn(2, TOKENS, WIDTH), torch.ones(2, TOKENS, dtype=torch.int64)
-    found = queues_of(Masked(), *inputs)
+    found = queues_of(Layers(masked), *inputs)
     depths = {name: depth for name, (depth, _) in found.items() if name.startswith("kept")}
     assert depths
     assert all(depth * 2 <= 2 * TOKENS for depth in depths.values())
 
 
 def test_results_that_never_meet_need_no_queue():
-    class Apart(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.slow = nn.Linear(16, 16)
-
-        def forward(self, x):
-            return self.slow(x), x * 0.5
-
-    assert queues_of(Apart(), torch.randn(2, 16)) == {}
+    apart = Layers(lambda m, x: (m.slow(x), x * 0.5), slow=nn.Linear(16, 16))
+    assert queues_of(apart, torch.randn(2, 16)) == {}
 
 
 def test_a_layer_that_bounds_the_interval_is_not_held_up(tmp_path):
     """Its results wait in a queue while what it is joined with is taken."""
 
-    class Joined(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = nn.Conv2d(4, 4, 1)
-
-        def forward(self, x):
-            return torch.cat([x, x, self.layer(x)], 1)
-
     torch.manual_seed(0)
+    model = Layers(lambda m, x: torch.cat([x, x, m.layer(x)], 1), layer=nn.Conv2d(4, 4, 1))
     project = mase_hw.emit_verilog(
-        Joined().eval(), torch.randn(3, 4, 3, 3), output=tmp_path / "joined", parallelism=1
+        model.eval(), torch.randn(3, 4, 3, 3), output=tmp_path / "joined", parallelism=1
     )
     report = mase_hw.simulate(project, samples=9)
     assert report.bit_exact
     assert report.interval_cycles == report.predicted_interval_cycles == 144
 
 
-class Power(nn.Module):
-    """An input that meets itself at once, with nothing but wires between."""
+def power(times):
+    """Return a model whose input meets itself at once, with nothing but wires between."""
 
-    def __init__(self, times):
-        super().__init__()
-        self.times = times
-
-    def forward(self, x):
+    def function(m, x):
         y = x
-        for _ in range(self.times):
+        for _ in range(times):
             y = y * x.reshape(x.shape)
         return y + 1
+
+    return Layers(function)
 
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_input_that_meets_itself_is_ready_whatever_is_there(times, tmp_path):
     """The rules of streams hold at the port, at full rate."""
-    mg = mase_hw.quantize(mase_hw.trace(Power(times), torch.randn(8, 6)))
+    mg = mase_hw.quantize(mase_hw.trace(power(times), torch.randn(8, 6)))
     project = mase_hw.emit_verilog(mg, output=tmp_path, parallelism=1)
     report = mase_hw.simulate(project, samples=10)
     assert report.bit_exact, report.violations
@@ -145,17 +125,9 @@ def intervals(mg, inferences):
 def test_a_result_that_also_leaves_goes_on_inside_when_that_is_ready(parallelism):
     """The port takes it early, and the sum late: it waits before, where a queue is."""
 
-    class Both(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.linear = nn.Linear(WIDTH, WIDTH)
-
-        def forward(self, x):
-            y = x.relu()
-            return y, y + self.linear(x)
-
     torch.manual_seed(0)
-    mg = mase_hw.quantize(mase_hw.trace(Both(), torch.randn(4, 6, WIDTH)))
+    model = Layers(lambda m, x: (y := x.relu(), y + m.linear(x)), linear=nn.Linear(WIDTH, WIDTH))
+    mg = mase_hw.quantize(mase_hw.trace(model, torch.randn(4, 6, WIDTH)))
     mg = to_hardware(mg, parallelism=parallelism)
     assert intervals(mg, 5) == {predict(mg).interval_cycles}
 

@@ -18,6 +18,7 @@ from mase_hw.graph.judgements import judgements
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from tests.bench.fidelity_models import entry
 from tests.flow.perceptrons import command
+from tests.modules import Layers
 
 
 def oracle(exact, rounded, axis=-1):
@@ -122,18 +123,10 @@ def test_rare_and_few_values_are_judged_with_the_others():
     assert closeness(exact[:4], rounded[:4]).channel is None
 
 
-class Model(nn.Module):
-    """A function of layers."""
-
-    def __init__(self, function):
-        super().__init__()
-        torch.manual_seed(0)
-        self.linear, self.one = nn.Linear(4, 6), nn.Linear(6, 1)
-        self.image, self.sequence = nn.Conv2d(3, 5, 3), nn.Conv1d(4, 5, 1)
-        self.function = function
-
-    def forward(self, x):
-        return self.function(self, x)
+def model(function):
+    torch.manual_seed(0)
+    dense = {"linear": nn.Linear(4, 6), "one": nn.Linear(6, 1)}
+    return Layers(function, **dense, image=nn.Conv2d(3, 5, 3), sequence=nn.Conv1d(4, 5, 1)).eval()
 
 
 ROWS, IMAGES, TIMES = torch.randn(3, 4), torch.randn(2, 3, 8, 8), torch.randn(2, 4, 7)
@@ -170,7 +163,7 @@ JUDGED = {
 @pytest.mark.parametrize("name", JUDGED)
 def test_channels_and_scales_are_those_of_operators(name):
     function, x, wanted = JUDGED[name]
-    graph = mase_hw.quantize(mase_hw.trace(Model(function).eval(), x))
+    graph = mase_hw.quantize(mase_hw.trace(model(function), x))
     (found,) = judgements(graph).values()
     assert (found.axis, found.one_scale) == (wanted.axis, wanted.one_scale)
     assert model_agreement(graph).sqnr_db is not None
@@ -244,17 +237,9 @@ def test_another_kind_of_agreement_is_refused(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.parametrize("config", [None, entry(8)])
 def test_each_output_of_few_values_is_said(config):
-    class Two(nn.Module):
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(0)
-            self.layer = nn.Linear(4, 1)
-
-        def forward(self, x):
-            y = self.layer(x)
-            return 0.1 * y + 100, 0.1 * y - 200
-
-    graph = mase_hw.quantize(mase_hw.trace(Two().eval(), torch.randn(64, 4)), config)
+    torch.manual_seed(0)
+    two = Layers(lambda m, x: (0.1 * (y := m.layer(x)) + 100, 0.1 * y - 200), layer=nn.Linear(4, 1))
+    graph = mase_hw.quantize(mase_hw.trace(two.eval(), torch.randn(64, 4)), config)
     few = [name for name, item in model_agreement(graph).outputs.items() if item.fewer]
     assert len(few) == 2
     told = " ".join(note.text for note in warnings(graph, configured=config is not None))

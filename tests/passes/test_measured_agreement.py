@@ -7,9 +7,14 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph import MaseGraph, metadata
+from mase_hw.emit.flow import canonicalize
+from mase_hw.emit.warnings import UNMEASURED, check_sqnr, sqnr_problems, warnings
+from mase_hw.errors import ConfigError, DataError, EmissionError
+from mase_hw.graph import MaseGraph, metadata, update
+from mase_hw.graph.agreement import tensor_db
+from mase_hw.ops import Apply
 from mase_hw.passes.formats.agreement import MAX_EXAMPLES, measure_agreement_analysis_pass
+from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.expected_agreement import losses, model_agreement, precision_db
 from mase_hw.passes.formats.report_quantization import report_quantization_analysis_pass
 from tests.bench.fidelity_models import cases, entry, masked
@@ -63,28 +68,41 @@ def test_clipped_elements_are_counted():
     assert found["data_out_0"] == pytest.approx(float(clipped.double().mean()))
     (loss,) = losses(graph)
     assert loss.node is graph.inputs[0]
+    assert graph.inputs[0].name in {note.node for note in warnings(graph)}
     report = report_quantization_analysis_pass(graph, {"sensitivity": False})[1]
     assert report["examples"] == 64
     assert set(report["outputs"]) == {"output"}
 
 
 def test_indices_are_compared_for_equality():
-    class Best(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.scores = perceptron()
-
-        def forward(self, x):
-            return self.scores(x).argmax(-1)
-
-    inputs = torch.randn(200, 8)
-    model = Best().eval()
-    graph = mase_hw.quantize(mase_hw.trace(model, inputs), entry(4))
+    inputs, model = torch.randn(200, 8), nn.Sequential(perceptron(), Apply(lambda y: y.argmax(-1)))
+    graph = mase_hw.quantize(mase_hw.trace(model.eval(), inputs), entry(4))
     (found,) = model_agreement(graph).outputs.values()
     same = (model(inputs).reshape(-1) == graph(inputs).reshape(-1)).double().mean()
     assert found.sqnr_db is None
     assert found.equal == pytest.approx(float(same))
     assert 0.5 < found.equal < 1
+
+
+def test_a_finite_number_that_becomes_none_is_all_lost():
+    exact = torch.tensor([1.0, 2.0])
+    for lost in (math.inf, -math.inf, math.nan):
+        assert tensor_db(exact, torch.tensor([1.0, lost])) == -math.inf
+    assert tensor_db(exact, exact) == math.inf
+
+
+def test_what_is_asked_for_is_measured_and_reached():
+    graph = mase_hw.quantize(mase_hw.trace(perceptron(), torch.randn(64, 8)), entry(16))
+    check_sqnr(graph, None)
+    check_sqnr(graph, 10)
+    with pytest.raises(EmissionError, match=r"agrees with the float .* dB.* on 64 examples"):
+        check_sqnr(graph, 150)
+    assert warnings(graph) == []
+    update(graph.fx_graph.output_node(), agreement=None)
+    assert [note.text for note in warnings(graph)] == [UNMEASURED]
+    assert sqnr_problems(graph, None) == []
+    with pytest.raises(EmissionError, match="were not compared"):
+        check_sqnr(graph, 1)
 
 
 def test_a_graph_keeps_what_was_measured(tmp_path):
@@ -155,12 +173,9 @@ def test_bad_data_is_named(name, verb):
     if name == "a generator at its end":
         data = iter(())
     graph = mase_hw.trace(perceptron(), torch.randn(8, 8))
-    with pytest.raises(mase_hw.errors.MaseError, match=message if verb == "quantize" else ""):
-        if verb == "quantize":
+    if verb == "quantize":
+        with pytest.raises(error, match=message):
             mase_hw.quantize(graph, data=data)
-        else:
-            from mase_hw.emit.flow import canonicalize
-            from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
-
+    else:
+        with pytest.raises(mase_hw.errors.MaseError):
             calibrate_analysis_pass(canonicalize(graph), {"config": entry(8), "data": data})
-    assert issubclass(error, mase_hw.errors.MaseError)

@@ -11,6 +11,7 @@ from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
 from mase_hw.graph.metadata import common
 from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.ops import Apply
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass
 from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_pass
 
@@ -47,18 +48,11 @@ class Last(nn.Module):
         return self.last(self.chain(x))
 
 
-class Sign(nn.Module):
-    def forward(self, x):
-        return torch.where(x >= 0, 1.0, -1.0)
+def sign():
+    return Apply(lambda x: torch.where(x >= 0, 1.0, -1.0))
 
 
-class Affine(nn.Module):
-    def __init__(self, scale, shift):
-        super().__init__()
-        self.scale, self.shift = scale, shift
-
-    def forward(self, x):
-        return x * self.scale + self.shift
+SCALES = torch.linspace(-1, 1.5, 6)
 
 
 def graph(module, last, shape=(6,), width=7):
@@ -80,15 +74,25 @@ def fixed(width, **fields):
 
 
 CHAINS = {
-    "a sign behind a normalisation": (Last(norm(6), Sign()), BINARY),
+    "a sign behind a normalisation": (Last(norm(6), sign()), BINARY),
     "a format of signs alone": (Last(norm(6)), BINARY),
     "two bits": (Last(norm(6)), fixed(2)),
     "two bits without sign, behind a rectifier": (Last(norm(6), nn.ReLU()), fixed(2, signed=False)),
     "four bits, rounded down": (Last(norm(6), nn.Hardtanh()), fixed(4, rounding="floor")),
     "ternary": (Last(norm(6)), TERNARY),
     "a sigmoid": (Last(norm(6), nn.Sigmoid()), fixed(3, signed=False)),
-    "constants of each place": (Last(Affine(torch.linspace(-1, 1.5, 6), 0.25), Sign()), BINARY),
+    "constants of each place": (Last(Apply(lambda x: x * SCALES + 0.25), sign()), BINARY),
 }
+
+
+def results_of_every_code(mg, merged):
+    """Check that two graphs give the same results, and return them."""
+    number = spec(mg.inputs[0]).quantized
+    every = torch.arange(number.minimum_code, number.maximum_code + 1)[:, None].expand(-1, 6)
+    (found,) = IntegerReference(merged)([every]).values()
+    (expected,) = IntegerReference(mg)([every]).values()
+    assert torch.equal(found, expected)
+    return found
 
 
 @pytest.mark.parametrize("name", CHAINS)
@@ -99,13 +103,7 @@ def test_thresholds_equal_the_chain_for_every_code(name):
     assert len(info["merged"]) == 1
     names = [common(node).operator for node in merged.nodes if node.op == "call_function"]
     assert names == ["thresholds", "linear"]
-    number = spec(mg.inputs[0]).quantized
-    codes = torch.arange(number.minimum_code, number.maximum_code + 1)
-    every = codes[:, None].expand(-1, 6)
-    (found,) = IntegerReference(merged)([every]).values()
-    (expected,) = IntegerReference(mg)([every]).values()
-    assert torch.equal(found, expected)
-    assert found.unique().numel() > 1
+    assert results_of_every_code(mg, merged).unique().numel() > 1
 
 
 @settings(max_examples=25, deadline=None)
@@ -114,11 +112,7 @@ def test_thresholds_equal_any_normalisation(seed, width, bits):
     mg = graph(Last(norm(6, seed=seed)).eval(), fixed(bits), width=width)
     merged, info = merge_thresholds_transform_pass(mg)
     assert info["merged"]
-    number = spec(mg.inputs[0]).quantized
-    every = torch.arange(number.minimum_code, number.maximum_code + 1)[:, None].expand(-1, 6)
-    (found,) = IntegerReference(merged)([every]).values()
-    (expected,) = IntegerReference(mg)([every]).values()
-    assert torch.equal(found, expected)
+    results_of_every_code(mg, merged)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +128,7 @@ def test_other_chains_stay(module, last, width):
 
 
 def test_what_falls_and_rises_stays():
-    mg = graph(Last(norm(6), nn.Threshold(0.25, 1.0), Sign()).eval(), BINARY)
+    mg = graph(Last(norm(6), nn.Threshold(0.25, 1.0), sign()).eval(), BINARY)
     _, info = merge_thresholds_transform_pass(mg)
     assert info == {"merged": {}}
 
@@ -179,7 +173,7 @@ def test_what_something_else_reads_stays():
 @pytest.mark.parametrize(
     ("module", "last", "shape"),
     [
-        (Last(norm(6), Sign()), BINARY, (6,)),
+        (Last(norm(6), sign()), BINARY, (6,)),
         (Last(nn.BatchNorm2d(2), norm(2, 2, 3), nn.Flatten(), width=18), fixed(3), (2, 3, 3)),
     ],
     ids=["a bit", "three bits in channels"],

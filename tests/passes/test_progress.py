@@ -13,57 +13,36 @@ from mase_hw.errors import ConfigError, EmissionError, SimulationError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import spec
 from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
+from tests.modules import Layers
 
 
-class Residual(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(12, 12)
-
-    def forward(self, x):
-        return self.a(x) + x
+def residual():
+    return Layers(lambda m, x: m.a(x) + x, a=nn.Linear(12, 12))
 
 
-class Nested(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Linear(8, 8)
-        self.b = nn.Linear(8, 8)
-        self.c = nn.Linear(8, 8)
+def nested():
+    def function(m, x):
+        y = m.a(x)
+        z = torch.relu(m.b(y) + y)
+        return m.c(z) * z + x
 
-    def forward(self, x):
-        y = self.a(x)
-        z = torch.relu(self.b(y) + y)
-        return self.c(z) * z + x
+    return Layers(function, a=nn.Linear(8, 8), b=nn.Linear(8, 8), c=nn.Linear(8, 8))
 
 
-class Shortcut(nn.Module):
-    """The short branch has a window and a sum of its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Conv2d(2, 4, 3, padding=1, stride=2)
-        self.b = nn.Conv2d(2, 4, 1, stride=2)
-
-    def forward(self, x):
-        return self.a(torch.relu(x)) + self.b(x)
+def shortcut():
+    """Return a model whose short branch has a window and a sum of its own."""
+    wide, short = nn.Conv2d(2, 4, 3, padding=1, stride=2), nn.Conv2d(2, 4, 1, stride=2)
+    return Layers(lambda m, x: m.a(torch.relu(x)) + m.b(x), a=wide, b=short)
 
 
-class Pooled(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a = nn.Conv2d(2, 2, 3, padding=1)
-        self.b = nn.Conv2d(2, 2, 3, padding=1)
-
-    def forward(self, x):
-        return self.b(self.a(x)) + torch.max_pool2d(x, 3, 1, 1)
+def pooled():
+    first, second = (nn.Conv2d(2, 2, 3, padding=1) for _ in range(2))
+    return Layers(lambda m, x: m.b(m.a(x)) + torch.max_pool2d(x, 3, 1, 1), a=first, b=second)
 
 
-class Centred(nn.Module):
-    """A reduction reads all of what waits for it."""
-
-    def forward(self, x):
-        return torch.relu(x) - x.mean(-1, keepdim=True)
+def centred():
+    """Return a model in which a reduction reads all of what waits for it."""
+    return Layers(lambda m, x: torch.relu(x) - x.mean(-1, keepdim=True))
 
 
 def layers(**fields):
@@ -83,16 +62,16 @@ MIXED = {
     },
 }  # fmt: skip
 CASES = {
-    "residual": (Residual, (4, 12), FIXED),
-    "nested": (Nested, (4, 8), FIXED),
-    "shortcut": (Shortcut, (1, 2, 6, 6), FIXED),
-    "pooled": (Pooled, (1, 2, 5, 5), FIXED),
-    "centred": (Centred, (4, 6), FIXED),
-    "residual mxint": (Residual, (4, 12), layers(name="mxint", **BLOCKS)),
-    "nested mxint": (Nested, (4, 8), layers(name="mxint", **BLOCKS)),
-    "residual minifloat": (Residual, (4, 12), layers(name="fp8_e4m3")),
-    "shortcut minifloat": (Shortcut, (1, 2, 6, 6), layers(name="fp8_e4m3")),
-    "residual scaled": (Residual, (4, 12), MIXED),
+    "residual": (residual, (4, 12), FIXED),
+    "nested": (nested, (4, 8), FIXED),
+    "shortcut": (shortcut, (1, 2, 6, 6), FIXED),
+    "pooled": (pooled, (1, 2, 5, 5), FIXED),
+    "centred": (centred, (4, 6), FIXED),
+    "residual mxint": (residual, (4, 12), layers(name="mxint", **BLOCKS)),
+    "nested mxint": (nested, (4, 8), layers(name="mxint", **BLOCKS)),
+    "residual minifloat": (residual, (4, 12), layers(name="fp8_e4m3")),
+    "shortcut minifloat": (shortcut, (1, 2, 6, 6), layers(name="fp8_e4m3")),
+    "residual scaled": (residual, (4, 12), MIXED),
 }
 cases = pytest.mark.parametrize("model", list(CASES))
 few = pytest.mark.parametrize(
@@ -163,7 +142,7 @@ def test_the_error_names_the_loop_and_the_depth(quantized, tmp_path):
         mase_hw.emit_verilog(quantized["residual"], output=output, queues={"x_fifo": 4})
     message = str(error.value)
     assert "the design would deadlock at add (" in message
-    assert "return self.a(x) + x" in message
+    assert "m.a(x) + x" in message
     assert "add waits for a, a waits for x, x waits for x_fifo, x_fifo waits for add" in message
     assert "x_fifo holds 4 and needs 11 or more" in message
     assert not output.exists()
@@ -243,16 +222,12 @@ def test_depths_around_the_least(quantized, tmp_path_factory, data, model):
 def test_several_images_of_one_inference_are_all_waited_for(layer, parallelism):
     """Rows that are mixed fix the batch: all images are one inference."""
 
-    class Mixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = layer
+    def mixed(m, x):
+        y = m.layer(x * 2)
+        return y.reshape(2, -1).transpose(0, 1), y
 
-        def forward(self, x):
-            y = self.layer(x * 2)
-            return y.reshape(2, -1).transpose(0, 1), y
-
-    mg = mase_hw.quantize(mase_hw.trace(Mixed().eval(), torch.randn(2, 3, 5, 4)))
+    model = Layers(mixed, layer=layer).eval()
+    mg = mase_hw.quantize(mase_hw.trace(model, torch.randn(2, 3, 5, 4)))
     assert not mg.batched
     mg = to_hardware(mg, parallelism=parallelism)
     for node in mg.nodes:

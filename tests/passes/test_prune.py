@@ -12,6 +12,7 @@ from mase_hw.passes.compression.prune import (
     prune_transform_pass,
     report_sparsity_analysis_pass,
 )
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 from mase_hw.training import Trainer
 
 
@@ -119,21 +120,34 @@ def test_pruning_again_keeps_what_left():
     )
 
 
+def activations(arguments):
+    return prune_activations_transform_pass(canonicalize(graph()), arguments)
+
+
+def parameters(arguments):
+    return prune_transform_pass(graph(), arguments)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("prune", "arguments", "message"),
     [
-        ({"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
-        ({"sparsity": -0.1}, "sparsity is -0.1"),
-        ({}, "sparsity is None"),
-        ({"sparsity": 0.5, "criterion": "l3"}, "criterion is 'l3'"),
-        ({"sparsity": 0.5, "nodes": ["linear_9"]}, "no node 'linear_9'"),
-        ({"n": 5, "m": 4}, "5 of 4"),
-        ({"n": 2, "m": 4, "sparsity": 0.5}, "give it alone"),
+        (parameters, {"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
+        (parameters, {"sparsity": -0.1}, "sparsity is -0.1"),
+        (parameters, {}, "sparsity is None"),
+        (parameters, {"sparsity": 0.5, "criterion": "l3"}, "criterion is 'l3'"),
+        (parameters, {"sparsity": 0.5, "nodes": ["linear_9"]}, "no node 'linear_9'"),
+        (parameters, {"n": 5, "m": 4}, "5 of 4"),
+        (parameters, {"n": 2, "m": 4, "sparsity": 0.5}, "give it alone"),
+        (activations, {"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
+        (activations, {}, "sparsity is None"),
+        (activations, {"sparsity": 0.5, "nodes": ["rel_1"]}, "'rel_1'; did you mean relu_1"),
+        (activations, {"sparsity": 0.5, "scope": "all"}, "scope is 'all'"),
+        (activations, {"sparsity": 0.5, "data": []}, "empty"),
     ],
 )
-def test_bad_pruning_is_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        prune_transform_pass(graph(), arguments)
+def test_bad_pruning_is_refused(prune, arguments, message):
+    with pytest.raises((ConfigError, DataError), match=message):
+        prune(arguments)
 
 
 def test_the_natural_sparsity_of_activations_is_reported():

@@ -6,7 +6,6 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import canonicalize
-from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import trace
 from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
 from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
@@ -76,22 +75,3 @@ def test_the_hardware_has_the_same_zeros(criterion, tmp_path):
     with torch.no_grad():
         distance = (outputs.reshape(40, 3) - mg.model(inputs)).abs().median()
     assert distance < 0.1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"sparsity": 1.0}, "sparsity is 1.0; allowed: from 0 to below 1"),
-        ({}, "sparsity is None"),
-        ({"sparsity": 0.5, "nodes": ["tan_1"]}, "no node is called 'tan_1'; did you mean tanh_1"),
-        ({"sparsity": 0.5, "scope": "all"}, "scope is 'all'"),
-    ],
-)
-def test_bad_pruning_is_refused(arguments, message):
-    with pytest.raises(ConfigError, match=message):
-        prune_activations_transform_pass(graph(), arguments)
-
-
-def test_thresholds_need_data():
-    with pytest.raises(DataError, match="empty"):
-        prune_activations_transform_pass(graph(), {"sparsity": 0.5, "data": []})

@@ -134,7 +134,7 @@ def parts(info):
     return {tuple(pair) for pair in info["channels"].values()}
 
 
-@pytest.mark.first(2)
+@pytest.mark.first(1)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("criterion", ["l1", "random"])
 def test_the_hidden_width_leaves(name, criterion):

@@ -18,6 +18,7 @@ from mase_hw.passes.canonical.fold import (
 from mase_hw.passes.canonical.remove_identity import erase_node, remove_identity_transform_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
+from tests.modules import Layers
 
 
 def prepared(model, x):
@@ -128,50 +129,24 @@ def test_batch_norm_folds_into_the_layer_before_it(bias):
     assert not list(after.model.buffers())
 
 
-class Twice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-
-    def forward(self, x):
-        y = self.fc(x)
-        return self.bn(y) + y
+def normed(function):
+    return randomized(Layers(function, fc=nn.Linear(4, 4), bn=nn.BatchNorm1d(4)))
 
 
 def test_a_result_with_other_users_is_not_folded():
     x = torch.randn(5, 4)
-    mg = prepared(randomized(Twice()), x)
+    mg = prepared(normed(lambda m, x: m.bn(y := m.fc(x)) + y), x)
     after, info = fold_into_producer_transform_pass(mg)
     assert info["folded"] == {}
     assert torch.equal(after(x), mg(x))
 
 
-class SharedLayer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-
-    def forward(self, x):
-        return self.fc(self.bn(self.fc(x)))
-
-
 def test_folding_into_a_shared_layer_leaves_its_other_use_alone():
     x = torch.randn(5, 4).double()
-    model = randomized(SharedLayer()).double().eval()
+    model = normed(lambda m, x: m.fc(m.bn(m.fc(x)))).double().eval()
     after, info = fold_into_producer_transform_pass(prepared(model, x))
     assert info["folded"] == {"bn": "fc"}
     torch.testing.assert_close(after(x), model(x), rtol=1e-12, atol=1e-12)
-
-
-class Attention(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
-
-    def forward(self, x):
-        return self.attention(x, x, x, need_weights=False)[0]
 
 
 def _viewed_constant(x):
@@ -181,7 +156,13 @@ def _viewed_constant(x):
 VIEWS = {
     "stream": (Apply(lambda x: x.mT.contiguous().view(x.shape[0], -1) + 1), (2, 3, 4)),
     "constant": (Apply(_viewed_constant), (3, 2, 6)),
-    "attention": (Attention(), (2, 3, 8)),
+    "attention": (
+        Layers(
+            lambda m, x: m.attention(x, x, x, need_weights=False)[0],
+            attention=nn.MultiheadAttention(8, 2, batch_first=True),
+        ),
+        (2, 3, 8),
+    ),
 }
 
 
@@ -204,16 +185,5 @@ def test_a_batch_norm_behind_a_prelu_is_not_taken_for_one_behind_a_layer():
 
 def test_what_a_layer_gives_may_be_squared():
     """A product of a result with itself has no constant factor to fold."""
-    layer = nn.Linear(4, 3)
-
-    class Squared(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.layer = layer
-
-        def forward(self, x):
-            y = self.layer(x)
-            return y * y
-
-    mg = mase_hw.quantize(mase_hw.trace(Squared(), torch.randn(2, 4)))
-    assert preflight(mg) == []
+    squared = nn.Sequential(nn.Linear(4, 3), Apply(lambda y: y * y))
+    assert preflight(mase_hw.quantize(trace(squared, torch.randn(2, 4)))) == []

@@ -11,6 +11,7 @@ from mase_hw.graph import trace
 from mase_hw.passes.compression.gptq import gptq_transform_pass
 from mase_hw.passes.compression.rotate import hadamard, rotate_transform_pass
 from mase_hw.passes.compression.scale_channels import scale_channels_transform_pass
+from tests.modules import Layers
 
 WIDE = 32
 WEIGHT = {"name": "mxint", "width": 3, "block_size": 8}
@@ -91,33 +92,22 @@ def test_strength_moves_outliers_from_inputs_to_weights():
     assert ranges[0] > ranges[1] > ranges[2]
 
 
-class Returned(nn.Module):
-    """An input that somebody else reads, too."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.head = nn.LayerNorm(8), nn.Linear(8, 4)
-
-    def forward(self, x):
-        h = self.norm(x)
-        return self.head(h), h
-
-
-class Shared(nn.Module):
-    """A constant that somebody else reads, too."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale, self.head = nn.Parameter(torch.rand(8) + 0.5), nn.Linear(8, 4)
-
-    def forward(self, x):
-        return self.head(x * self.scale), torch.tanh(x) * self.scale
+READ = {
+    "input": Layers(
+        lambda m, x: (m.head(h := m.norm(x)), h), norm=nn.LayerNorm(8), head=nn.Linear(8, 4)
+    ),
+    "constant": Layers(
+        lambda m, x: (m.head(x * m.scale), torch.tanh(x) * m.scale),
+        scale=nn.Parameter(torch.rand(8) + 0.5),
+        head=nn.Linear(8, 4),
+    ),
+}
 
 
-@pytest.mark.parametrize("cls", [Returned, Shared])
-def test_what_others_read_is_left_alone(cls):
+@pytest.mark.parametrize("what", READ)
+def test_what_others_read_is_left_alone(what):
     x = torch.randn(16, 8) * torch.tensor([50.0] + [1.0] * 7)
-    model = cls().eval()
+    model = READ[what].eval()
     found, info = scale_channels_transform_pass(
         canonicalize(trace(model, x)), {"data": [x], "strength": 0.5}
     )

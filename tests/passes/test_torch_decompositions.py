@@ -9,17 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
-from mase_hw.ops import operator_for
-
-
-class Function(nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
+from mase_hw.ops import Apply, operator_for
 
 DECOMPOSED = {
     "norm": lambda x: x.norm(dim=-1),
@@ -39,7 +29,7 @@ DECOMPOSED = {
 @pytest.mark.parametrize("name", DECOMPOSED)
 def test_decomposition_computes_the_same_for_any_batch(name):
     torch.manual_seed(0)
-    model = Function(DECOMPOSED[name])
+    model = Apply(DECOMPOSED[name])
     mg = canonicalize(mase_hw.trace(model, (torch.randn(4, 6, 6),)))
     calls = [node for node in mg.nodes if node.op == "call_function"]
     assert all(node.target is operator.getitem or operator_for(node.target) for node in calls)
@@ -67,7 +57,7 @@ def test_constants_of_a_decomposition_are_the_parameters_of_the_model():
 )
 def test_a_part_without_hardware_leaves_the_node_whole(function):
     call = (lambda x: function(1, x)) if function is torch.polygamma else function
-    mg = canonicalize(mase_hw.trace(Function(call), (torch.rand(4, 3, 3),)))
+    mg = canonicalize(mase_hw.trace(Apply(call), (torch.rand(4, 3, 3),)))
     missing = [
         node
         for node in mg.nodes
@@ -79,7 +69,7 @@ def test_a_part_without_hardware_leaves_the_node_whole(function):
 
 
 def test_what_counts_the_batch_stays_whole():
-    model = Function(lambda x: torch.nn.functional.normalize(x, dim=0))
+    model = Apply(lambda x: torch.nn.functional.normalize(x, dim=0))
     mg = mase_hw.trace(model, (torch.randn(4, 6),))
     assert preflight(quantize(mg))
 

@@ -44,17 +44,21 @@ def formats(graph):
     return {node.name: common(node).results["data_out_0"].format for node in graph.inputs}
 
 
-@each
-def test_positions_counted_from_ids_are_exact(engine, tmp_path):
-    torch.manual_seed(0)
-    inputs = ids(4, 5, 19)
-    graph = mase_hw.quantize(mase_hw.trace(Positions(5, 19), inputs))
-    project = mase_hw.emit_verilog(graph, output=tmp_path / "project")
+def check_hardware(graph, inputs, folder, engine):
+    project = mase_hw.emit_verilog(graph, output=folder / "project")
     report = mase_hw.simulate(project, inputs, engine=engine, stall=0.3)
     assert report.bit_exact, report
     free = mase_hw.simulate(project, inputs, engine=engine)
     assert free.latency_cycles == free.predicted_latency_cycles
     assert free.interval_cycles == free.predicted_interval_cycles
+
+
+@each
+def test_positions_counted_from_ids_are_exact(engine, tmp_path):
+    torch.manual_seed(0)
+    inputs = ids(4, 5, 19)
+    graph = mase_hw.quantize(mase_hw.trace(Positions(5, 19), inputs))
+    check_hardware(graph, inputs, tmp_path, engine)
 
 
 def test_numbers_are_those_of_the_model_whatever_is_configured():
@@ -95,12 +99,7 @@ def test_the_row_that_an_index_picks_is_exact(engine, tmp_path):
     inputs = (example_values(3, 4, 3), words, torch.tensor([[1], [-1], [-4]]))
     graph = mase_hw.trace(Apply(pick), inputs)
     assert torch.equal(graph(*inputs), pick(*inputs))
-    project = mase_hw.emit_verilog(mase_hw.quantize(graph), output=tmp_path / "project")
-    report = mase_hw.simulate(project, inputs, engine=engine, stall=0.3)
-    assert report.bit_exact, report
-    free = mase_hw.simulate(project, inputs, engine=engine)
-    assert free.latency_cycles == free.predicted_latency_cycles
-    assert free.interval_cycles == free.predicted_interval_cycles
+    check_hardware(mase_hw.quantize(graph), inputs, tmp_path, engine)
 
 
 @pytest.mark.full

@@ -23,9 +23,9 @@ from mase_hw.graph.metadata import metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer, Targets
-from mase_hw.hardware.problem import Problem
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
+from mase_hw.passes.hardware.problem import Problem
 from mase_hw.precision import Fitted, fit_formats, train_formats
 from mase_hw.precision.accuracy import Scorer
 from mase_hw.precision.choice import Chooser, Pick, cheapest

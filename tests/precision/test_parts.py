@@ -37,6 +37,7 @@ def files(found: Fitted, folder: Path) -> tuple[str, list[str]]:
     return table, [line for line in lines if not line.startswith("#")]
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize("goal", [{"min_sqnr": 30.0}, {"max_drop": 3.0}, {"max_lut": 400}])
 def test_nothing_depends_on_the_samples_that_are_judged_on(
     goal: dict[str, float], tmp_path: Path
@@ -111,6 +112,7 @@ class TimeFirst(nn.Module):
         return found
 
 
+@pytest.mark.full
 def test_the_batch_may_be_the_second_dimension() -> None:
     torch.manual_seed(0)
     model = TimeFirst().eval()

@@ -74,37 +74,31 @@ def whole(circuit: Transition):
     return Reach(circuit, circuit.bad, NAMED, {}, range(REGISTERS)).found(20.0)
 
 
-@pytest.mark.parametrize("seed", range(50))
-def test_in_states_without_doubt_exactly_what_holds_is_proved(seed):
-    circuit = circuit_of(seed, 1)
-    states, held = concrete(circuit)
-    found = whole(circuit)
-    assert found.claims == held
-    # Registers that no claim sees are not looked at.
-    assert found.states <= states
+def test_in_states_without_doubt_exactly_what_holds_is_proved():
+    claims, most = [], 0
+    for seed in range(50):
+        circuit = circuit_of(seed, 1)
+        states, held = concrete(circuit)
+        found = whole(circuit)
+        assert found.claims == held, seed
+        # Registers that no claim sees are not looked at.
+        assert found.states <= states, seed
+        claims.append(len(found.claims) / len(set(circuit.bad)))
+        most = max(most, found.states)
+    # Some of each kind are proved, and some are not.
+    assert max(claims) > 0 and min(claims) < 1 and most > 8
 
 
-@pytest.mark.parametrize("seed", range(150, 200))
-def test_what_may_be_anything_at_first_proves_nothing_wrong(seed):
-    circuit = circuit_of(seed, None)
-    assert whole(circuit).claims <= concrete(circuit)[1]
-
-
-@pytest.mark.parametrize("seed", range(300, 350))
-def test_what_is_forgotten_proves_nothing_wrong(seed):
+def test_what_may_be_anything_at_first_or_is_forgotten_proves_nothing_wrong():
     """Two registers pose as what is followed: they and what depends on them may be anything."""
-    circuit = circuit_of(seed, 0)
     followed = {"kept_q": [0], "spot_q": [1], "earlier_q": [2, 3]}
-    found = Reach(circuit, circuit.bad, NAMED, followed, [4, 5]).found(20.0)
-    assert found.claims <= concrete(circuit)[1]
-
-
-def test_some_claims_of_each_kind_are_proved_and_some_are_not():
-    """The comparisons above compare something."""
-    found = [(circuit, whole(circuit)) for circuit in (circuit_of(seed, 1) for seed in range(50))]
-    assert any(item.claims for _, item in found)
-    assert any(item.claims < set(circuit.bad) for circuit, item in found)
-    assert max(item.states for _, item in found) > 8
+    for seed in range(150, 200):
+        circuit = circuit_of(seed, None)
+        assert whole(circuit).claims <= concrete(circuit)[1], seed
+    for seed in range(300, 350):
+        circuit = circuit_of(seed, 0)
+        found = Reach(circuit, circuit.bad, NAMED, followed, [4, 5]).found(20.0)
+        assert found.claims <= concrete(circuit)[1], seed
 
 
 def queue() -> Transition:

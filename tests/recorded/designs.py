@@ -31,14 +31,9 @@ WEIGHTS = Path(__file__).with_name("weights")
 
 # The budget of multipliers of each registered network with hardware.
 NETWORKS: Mapping[str, int] = {
-    "digits-mlp": 64,
-    "letter-mlp": 64,
-    "magic-mlp": 64,
-    "mnist-lenet": 128,
-    "mnist-cnn": 128,
-    "fashion-resnet8": 128,
-    "har-cnn1d": 128,
-}
+    "digits-mlp": 64, "letter-mlp": 64, "magic-mlp": 64, "mnist-lenet": 128, "mnist-cnn": 128,
+    "fashion-resnet8": 128, "har-cnn1d": 128,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -144,22 +139,23 @@ CONVOLUTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 SMALL: Mapping[str, Small] = {
     **{
-        f"linear-{name}": Small(spread_linear, (64,), entry, options=DOT)
+        f"linear-{name}": Small(spread_linear, (64,), entry,
+        options=DOT)
         for name, entry in LINEARS.items()
     },
     **{
-        f"conv-{name}": Small(convolution, (8, 6, 6), entry, options={"parallelism": 4})
+        f"conv-{name}": Small(convolution, (8, 6, 6), entry,
+        options={"parallelism": 4})
         for name, entry in CONVOLUTIONS.items()
     },
     "jet-p1": Small(lambda: perceptron(*JET), (16,), options={"parallelism": 1}),
     "jet-p4": Small(lambda: perceptron(*JET), (16,), options={"parallelism": 4}),
-    "external-mlp": Small(
-        lambda: perceptron(8, 12, 8, 5), (8,), options={"parallelism": 2, "memory": EXTERNAL}
-    ),
+    "external-mlp": Small(lambda: perceptron(8, 12, 8, 5), (8,), options={"parallelism": 2,
+        "memory": EXTERNAL}),
     "mixed": Small(Mixed, (4, 6, 6), others={"softplus": SIXTEEN}, options={"parallelism": 2}),
     "branches": Small(Branches, (6, 8, 8), options={"parallelism": 2}),
     "residual-branches": Small(ResidualBranches, (2, 8, 8), options={"parallelism": 2}),
-}
+}  # fmt: skip
 
 
 def names() -> list[str]:

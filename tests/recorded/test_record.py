@@ -31,27 +31,27 @@ def hold(name: str, *fields: str) -> None:
 
 @pytest.mark.first(4)
 @pytest.mark.parametrize("name", list(designs.SMALL))
-def test_a_small_design_computes_what_it_did(name: str) -> None:
+def test_a_small_design_computes_what_it_did(name):
     hold(name, *record.WITHOUT_AREA)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", list(designs.NETWORKS))
-def test_a_registered_network_computes_what_it_did(name: str) -> None:
+def test_a_registered_network_computes_what_it_did(name):
     hold(name, *record.WITHOUT_AREA)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", designs.names())
-def test_a_design_costs_what_it_did(name: str) -> None:
+def test_a_design_costs_what_it_did(name):
     hold(name, "area")
 
 
-def test_every_registered_network_is_known() -> None:
+def test_every_registered_network_is_known():
     assert set(models()) == {*designs.NETWORKS, *WITHOUT_HARDWARE, *HELD_ELSEWHERE}
 
 
-def test_everything_is_recorded_whole() -> None:
+def test_everything_is_recorded_whole():
     found = record.load()
     assert list(found) == designs.names()
     for name, entry in found.items():
@@ -83,7 +83,7 @@ RECORDED: dict[str, dict[str, object]] = {
         ("area", "bram", 0.5, "recorded 0.0, found 0.5: may grow by 3% at most"),
     ],
 )
-def test_a_difference_is_named(field: str, figure: str, value: object, message: str) -> None:
+def test_a_difference_is_named(field, figure, value, message):
     found = copy.deepcopy(RECORDED)
     found[field][figure] = value
     lines = record.differences("net", RECORDED, found)
@@ -91,14 +91,14 @@ def test_a_difference_is_named(field: str, figure: str, value: object, message: 
     assert record.explain("net", lines).endswith("tests.recorded.record net [--field FIELD ...]")
 
 
-def test_a_port_may_not_go_and_flip_flops_may_grow() -> None:
+def test_a_port_may_not_go_and_flip_flops_may_grow():
     area = {"lut": 1030, "ff": 5000, "dsp": 0, "bram": 0.0}
     (line,) = record.differences("net", RECORDED, {**RECORDED, "outputs": {}, "area": area})
     assert line == "net, outputs, data_out_0 of the RTL: recorded a1, found nothing: must be equal"
 
 
 @pytest.mark.parametrize("simulated", [341, 352])
-def test_a_latency_may_not_be_predicted_worse(simulated: int) -> None:
+def test_a_latency_may_not_be_predicted_worse(simulated):
     recorded = {"latency": {"predicted": 341, "simulated": 344}}
     found = {"latency": {"predicted": 341, "simulated": simulated}}
     lines = record.differences("net", recorded, found)
@@ -107,7 +107,7 @@ def test_a_latency_may_not_be_predicted_worse(simulated: int) -> None:
     assert (missed in lines) == (simulated == 352)
 
 
-def test_what_is_wrong_is_not_recorded() -> None:
+def test_what_is_wrong_is_not_recorded():
     wrong = {"outputs": {record.FAULTS: 2}}
     assert record.refused("net", {}, wrong) == (
         "net is not recorded: 2 wrong elements and broken stream rules"
@@ -120,7 +120,7 @@ def test_what_is_wrong_is_not_recorded() -> None:
     assert record.refused("net", RECORDED, longer) is None
 
 
-def test_wrong_hardware_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_hardware_is_found(monkeypatch):
     """A wrong weight in a memory changes what the RTL computes, not what the reference does."""
     name, emit = "linear-ternary", designs.emit
 

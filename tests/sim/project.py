@@ -19,24 +19,13 @@ from mase_hw.ops import TensorSpec
 
 FORMAT = Fixed(8, 4)
 LIBRARY = (
-    "mase_pkg",
-    "mase_stream_join",
-    "mase_rom_source",
-    "mase_fixed_round",
-    "mase_fixed_bound",
-)
+    "mase_pkg", "mase_stream_join", "mase_rom_source", "mase_fixed_round", "mase_fixed_bound",
+)  # fmt: skip
 ELEMENTS = 6
 FAULTS = (
-    "none",
-    "drop_beat",
-    "duplicate_beat",
-    "unstable_data",
-    "drop_valid",
-    "hang",
-    "swap_lanes",
-    "wait_for_ready",
-    "one_too_high",
-)
+    "none", "drop_beat", "duplicate_beat", "unstable_data", "drop_valid", "hang", "swap_lanes",
+    "wait_for_ready", "one_too_high",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """The builds: tools found or named, caches safe among processes, sources without warnings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -22,12 +20,12 @@ reference = make_reference()
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     return write_project(tmp_path_factory.mktemp("build") / "project")
 
 
 @pytest.fixture
-def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def empty_path(tmp_path, monkeypatch):
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -35,9 +33,7 @@ def empty_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(("version", "good"), [("5.036", True), ("5.034", False), ("4.228", False)])
-def test_verilator_on_the_path(
-    empty_path: Path, monkeypatch: pytest.MonkeyPatch, version: str, good: bool
-) -> None:
+def test_verilator_on_the_path(empty_path, monkeypatch, version, good):
     monkeypatch.setattr(tools, "find_spec", lambda name: None)
     command = empty_path / "verilator"
     command.write_text(
@@ -55,9 +51,7 @@ def test_verilator_on_the_path(
 
 
 @pytest.mark.full
-def test_one_process_builds_and_the_others_wait(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_process_builds_and_the_others_wait(tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     script = (
         "import time, sys\nfrom pathlib import Path\nfrom mase_hw.sim._cache import build_once\n"
@@ -77,7 +71,7 @@ def test_one_process_builds_and_the_others_wait(
 
 
 @pytest.mark.full
-def test_a_path_beyond_ascii_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_beyond_ascii_builds(tmp_path, monkeypatch):
     """Verilator writes such names as in C: octal, which JSON does not know."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "é漢" / "cache"))
     folder = write_project(tmp_path / "é漢\\303" / "project")
@@ -87,7 +81,7 @@ def test_a_path_beyond_ascii_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.full
-def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path: Path) -> None:
+def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path):
     project = write_project(tmp_path / "project")
     path = next(project.rglob("scale.sv"))
     check = '  if (1) begin : gen_check\n    $error("never so");\n  end\nendmodule'
@@ -97,7 +91,7 @@ def test_a_module_that_refuses_its_parameters_is_no_warning(tmp_path: Path) -> N
 
 
 @pytest.mark.full
-def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_harness_compiles_without_warnings(project, monkeypatch):
     warnings = (*build.HARNESS_WARNINGS, "-Wpedantic", "-Werror")
     monkeypatch.setattr(build, "HARNESS_WARNINGS", warnings)
     summary = DesignSummary.load(project)
@@ -105,9 +99,7 @@ def test_harness_compiles_without_warnings(project: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.full
-def test_headers_are_compiled_ahead_from_the_fifth_build_on(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_are_compiled_ahead_from_the_fifth_build_on(project, tmp_path, monkeypatch):
     """Until then that would take longer than it saves."""
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     given: list[list[str]] = []
@@ -131,9 +123,7 @@ def test_headers_are_compiled_ahead_from_the_fifth_build_on(
     assert [flags[-1] for flags in given if "-Wall" in flags] == ["native.cpp"]
 
 
-def test_headers_that_do_not_compile_are_read_as_they_are(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_headers_that_do_not_compile_are_read_as_they_are(project, tmp_path, monkeypatch):
     monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path))
     monkeypatch.setattr(runtime, "BUILDS_BEFORE", 0)
     monkeypatch.setattr(runtime, "HEADERS", ("no_such_header.h",))
@@ -141,7 +131,7 @@ def test_headers_that_do_not_compile_are_read_as_they_are(
     assert runtime.headers_ahead(tool, compiler, FAST_FLAGS) == []
 
 
-def test_build_is_reused_when_only_memory_changes(project: Path, tmp_path: Path) -> None:
+def test_build_is_reused_when_only_memory_changes(project, tmp_path):
     summary = DesignSummary.load(project)
     key = build.build_model(project, summary).key
     other = write_project(tmp_path / "other")
@@ -149,7 +139,7 @@ def test_build_is_reused_when_only_memory_changes(project: Path, tmp_path: Path)
     assert build.build_model(other, summary).key == key
 
 
-def test_baseline_loop_is_checked(project: Path, tmp_path: Path) -> None:
+def test_baseline_loop_is_checked(project, tmp_path):
     assert baseline_cycles_per_second(project, 200, reference=reference) > 0
     other = write_project(tmp_path / "other")
     (other / "mem" / "scale1_weight.mem").write_text("00000000\n00000000\n")
@@ -160,7 +150,7 @@ def test_baseline_loop_is_checked(project: Path, tmp_path: Path) -> None:
         baseline_cycles_per_second(two, 1, reference=make_reference(TWO_CHAINS))
 
 
-def test_emitted_testbench_refuses_a_folder_that_make_cannot_take(tmp_path: Path) -> None:
+def test_emitted_testbench_refuses_a_folder_that_make_cannot_take(tmp_path):
     folder = write_project(tmp_path / "a#b")
     summary = DesignSummary.load(folder)
     codes = random_codes(summary.inputs, 1, 0)

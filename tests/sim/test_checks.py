@@ -1,7 +1,5 @@
 """The rules of streams inside a design are checked while it is simulated, in both engines."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from dataclasses import replace
@@ -14,7 +12,7 @@ from mase_hw.emit.design import DesignSummary
 from mase_hw.emit.project import Project
 from mase_hw.sim import SimulationReport, simulate
 from mase_hw.sim.checks import broken_rules, check_text
-from tests.engines import both
+from tests.engines import both, exact
 from tests.flow.perceptrons import quantized
 from tests.sim.project import SCALE1, SCALE2, Layer, make_reference, write_project
 
@@ -47,7 +45,7 @@ def run(folder: Path, engine: str, *chain: Layer, checks: bool | None = True) ->
         ("drop_valid", "valid fell before the beat moved"),
     ],
 )
-def test_a_stream_inside_breaks_a_rule(tmp_path: Path, engine: str, fault: str, rule: str) -> None:
+def test_a_stream_inside_breaks_a_rule(tmp_path, engine, fault, rule):
     """The last layer holds back the first one, whose fault no port shows as a breach."""
     report = run(tmp_path / "p", engine, replace(SCALE1, fault=fault), SCALE2)
     assert not report.bit_exact
@@ -57,7 +55,7 @@ def test_a_stream_inside_breaks_a_rule(tmp_path: Path, engine: str, fault: str, 
 
 
 @pytest.mark.full
-def test_checks_are_the_default_in_cocotb(tmp_path: Path) -> None:
+def test_checks_are_the_default_in_cocotb(tmp_path):
     faulty = replace(SCALE1, fault="unstable_data")
     assert run(tmp_path / "native", "native", faulty, SCALE2, checks=None).violations == ()
     assert run(tmp_path / "cocotb", "cocotb", faulty, SCALE2, checks=None).violations
@@ -66,7 +64,7 @@ def test_checks_are_the_default_in_cocotb(tmp_path: Path) -> None:
 
 @pytest.mark.first(1)
 @both
-def test_both_engines_say_the_same(tmp_path: Path, engine: str) -> None:
+def test_both_engines_say_the_same(tmp_path, engine):
     """The cycle is the one in which a probe of the same stream sees it."""
     folder = write_project(tmp_path / "p", ((replace(SCALE1, fault="unstable_data"), SCALE2),))
     report = simulate(
@@ -83,7 +81,7 @@ def test_both_engines_say_the_same(tmp_path: Path, engine: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Project:
+def sound(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sound") / "net"
     return mase_hw.emit_verilog(quantized(8, 4, 3), output=folder, parallelism=2)
 
@@ -98,10 +96,10 @@ def broken(sound: Project, folder: Path, fault: tuple[str, str, str]) -> Path:
 
 
 @pytest.mark.full
-def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path) -> None:
+def test_a_credit_too_few_is_named_with_its_node(sound, tmp_path):
     """A result never needs the last credit here: every bit and every cycle is right without."""
     folder = broken(sound, tmp_path, ONE_CREDIT_LESS)
-    assert mase_hw.simulate(folder, samples=20, stall=0.3).bit_exact
+    exact(folder, samples=20, stall=0.3)
     report = mase_hw.simulate(folder, samples=20, stall=0.3, checks=True)
     assert not report.bit_exact
     assert report.mismatches == 0
@@ -113,9 +111,7 @@ def test_a_credit_too_few_is_named_with_its_node(sound: Project, tmp_path: Path)
 
 @pytest.mark.first(1)
 @both
-def test_a_cell_that_makes_no_progress_is_named(
-    sound: Project, tmp_path: Path, engine: str
-) -> None:
+def test_a_cell_that_makes_no_progress_is_named(sound, tmp_path, engine):
     folder = broken(sound, tmp_path, STUCK)
     report = mase_hw.simulate(folder, samples=20, engine=engine, checks=True)
     assert not report.bit_exact
@@ -126,7 +122,7 @@ def test_a_cell_that_makes_no_progress_is_named(
 
 
 @pytest.mark.full
-def test_what_a_reset_leaves_on_offer(sound: Project, tmp_path: Path) -> None:
+def test_what_a_reset_leaves_on_offer(sound, tmp_path):
     folder = broken(sound, tmp_path, UNRESET)
     report = mase_hw.simulate(folder, samples=4, resets=10, checks=True)
     rule = "a beat is on offer although none came since the reset"
@@ -135,13 +131,12 @@ def test_what_a_reset_leaves_on_offer(sound: Project, tmp_path: Path) -> None:
     assert all(re.fullmatch(r"data_out\w* of \w+, node \w+", item.port) for item in named)
 
 
-def test_checks_find_nothing_in_a_sound_design(sound: Project) -> None:
+def test_checks_find_nothing_in_a_sound_design(sound):
     for options in ({"stall": 0.3}, {"resets": 20, "samples": 8}):
-        report = mase_hw.simulate(sound, checks=True, **options)
-        assert report.bit_exact, report.violations
+        exact(sound, checks=True, **options)
 
 
-def test_payloads_are_watched_with_their_stream() -> None:
+def test_payloads_are_watched_with_their_stream():
     text = """module pair (
     input logic clk, input logic rst,
     input logic [1:0] one, input logic one_valid, output logic one_ready,
@@ -160,7 +155,7 @@ endmodule
     assert source.count(".given(1'b1)") == 2
 
 
-def test_the_first_breach_comes_first(sound: Project) -> None:
+def test_the_first_breach_comes_first(sound):
     """Of one cycle, that of the layer before: what it offers goes through the next one.
 
     Before the reset, none.

@@ -21,7 +21,7 @@ Made = tuple[Project, GateReport]
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
     folder = tmp_path_factory.mktemp("energy") / "net"
@@ -33,7 +33,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return project, synthesize_gates(folder, LIBRARY)
 
 
-def test_gates_compute_what_the_reference_does(made: Made) -> None:
+def test_gates_compute_what_the_reference_does(made):
     project, gates = made
     assert list(gates.nodes)[:1] == ["linear_0"]
     cells = [gate.cell for gate in gates.netlist.gates]
@@ -51,7 +51,7 @@ def test_gates_compute_what_the_reference_does(made: Made) -> None:
     assert first.joules > clock
 
 
-def test_energy_follows_the_numbers_of_the_library(made: Made) -> None:
+def test_energy_follows_the_numbers_of_the_library(made):
     project, gates = made
     base = count_energy(project.folder, gates, samples=2)
     bigger = replace(gates, library=replace(gates.library, capacitance_unit=2e-14))
@@ -65,7 +65,7 @@ def test_energy_follows_the_numbers_of_the_library(made: Made) -> None:
     assert found.joules - inside == pytest.approx(4 * (base.joules - inside))
 
 
-def test_a_wrong_gate_is_noticed(made: Made) -> None:
+def test_a_wrong_gate_is_noticed(made):
     project, gates = made
     broken = [
         replace(gate, cell="NOR") if (gate.node, gate.cell) == ("relu_1", "NAND") else gate
@@ -78,7 +78,7 @@ def test_a_wrong_gate_is_noticed(made: Made) -> None:
 
 
 @pytest.mark.full
-def test_what_has_no_energy_is_said(made: Made) -> None:
+def test_what_has_no_energy_is_said(made):
     project, gates = made
     with pytest.raises(SimulationError, match="samples is 17; allowed: 1 to 16"):
         count_energy(project.folder, gates, samples=17)
@@ -90,7 +90,7 @@ def test_what_has_no_energy_is_said(made: Made) -> None:
 
 
 @pytest.mark.full
-def test_the_command_prints_both(made: Made, tmp_path: Path, monkeypatch, capsys) -> None:
+def test_the_command_prints_both(made, tmp_path, monkeypatch, capsys):
     project, gates = made
     options = ("synth", str(project.folder), "--liberty", str(LIBRARY))
     status, text = command(monkeypatch, capsys, *options, "--energy", "2", "--json")
@@ -110,7 +110,7 @@ def test_the_command_prints_both(made: Made, tmp_path: Path, monkeypatch, capsys
 
 
 @pytest.mark.full
-def test_a_library_without_gates_is_said(made: Made, tmp_path: Path) -> None:
+def test_a_library_without_gates_is_said(made, tmp_path):
     project, _ = made
     path = tmp_path / "none.lib"
     path.write_text(LIBRARY.read_text().replace('clocked_on : "CK"', 'clocked_on : "!CK"'))

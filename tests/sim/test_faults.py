@@ -1,7 +1,5 @@
 """Broken designs must be caught by both engines, with a message that says where."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,9 +32,7 @@ def run(folder: Path, engine: str, stall: float, *chain: Layer) -> SimulationRep
         ("one_too_high", 0, SCALE2),
     ],
 )
-def test_wrong_elements_name_the_first_layer(
-    tmp_path: Path, engine: str, fault: str, inference: int, layer: Layer
-) -> None:
+def test_wrong_elements_name_the_first_layer(tmp_path, engine, fault, inference, layer):
     chain = [replace(item, fault=fault) if item is layer else item for item in (SCALE1, SCALE2)]
     report = run(tmp_path / "project", engine, 0.3, *chain)
     first = report.first_mismatch
@@ -56,7 +52,7 @@ def test_wrong_elements_name_the_first_layer(
 
 
 @each
-def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
+def test_last_beat_missing_or_too_many(tmp_path, engine):
     """Eleven beats are swallowed or doubled where there are only twelve: no other beat hides it."""
     for fault, got in (("drop_beat", "no beat"), ("duplicate_beat", None)):
         folder = write_project(tmp_path / fault, ((SCALE1, replace(SCALE2, fault=fault)),))
@@ -69,7 +65,7 @@ def test_last_beat_missing_or_too_many(tmp_path: Path, engine: str) -> None:
 
 
 @each
-def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
+def test_floor_instead_of_nearest(tmp_path, engine):
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, floors=True), SCALE2)
     first = report.first_mismatch
     assert first is not None
@@ -79,7 +75,7 @@ def test_floor_instead_of_nearest(tmp_path: Path, engine: str) -> None:
 
 
 @each
-def test_wrong_weight(tmp_path: Path, engine: str) -> None:
+def test_wrong_weight(tmp_path, engine):
     weights = (*SCALE1.weights[:4], SCALE1.weights[4] + 8, SCALE1.weights[5])
     report = run(tmp_path / "project", engine, 0.0, replace(SCALE1, weights=weights), SCALE2)
     first = report.first_mismatch
@@ -96,7 +92,7 @@ def test_wrong_weight(tmp_path: Path, engine: str) -> None:
         ("drop_valid", "valid fell before the beat moved"),
     ],
 )
-def test_broken_stream_rules(tmp_path: Path, engine: str, fault: str, rule: str) -> None:
+def test_broken_stream_rules(tmp_path, engine, fault, rule):
     report = run(tmp_path / "project", engine, 0.4, SCALE1, replace(SCALE2, fault=fault))
     assert not report.bit_exact
     assert report.mismatches == 0
@@ -106,7 +102,7 @@ def test_broken_stream_rules(tmp_path: Path, engine: str, fault: str, rule: str)
 
 
 @pytest.mark.full
-def test_valid_that_waits_for_ready(tmp_path: Path) -> None:
+def test_valid_that_waits_for_ready(tmp_path):
     faulty = replace(SCALE2, fault="wait_for_ready")
     report = run(tmp_path / "native", "native", 0.4, SCALE1, faulty)
     rules = {item.rule for item in report.violations}
@@ -118,7 +114,7 @@ def test_valid_that_waits_for_ready(tmp_path: Path) -> None:
 
 @each
 @stalls
-def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: float) -> None:
+def test_hang_names_the_ports_and_streams(tmp_path, engine, stall):
     with pytest.raises(SimulationError) as error:
         run(tmp_path / "project", engine, stall, SCALE1, replace(SCALE2, fault="hang"))
     message = str(error.value)
@@ -130,7 +126,7 @@ def test_hang_names_the_ports_and_streams(tmp_path: Path, engine: str, stall: fl
 
 @pytest.mark.full
 @each
-def test_mismatch_names_the_waveform(tmp_path: Path, engine: str) -> None:
+def test_mismatch_names_the_waveform(tmp_path, engine):
     folder = write_project(tmp_path / "p", ((SCALE1, replace(SCALE2, fault="one_too_high")),))
     report = simulate(folder, samples=2, engine=engine, waves=True, reference=make_reference())
     assert report.first_mismatch is not None

@@ -1,7 +1,5 @@
 """Packing of beats into the words of Verilator's ports, and padding lanes."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from hypothesis import given, settings
@@ -19,7 +17,7 @@ def stream(shape: tuple[int, ...], width: int, parallelism: tuple[int, int]) -> 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(1, 32), st.integers(1, 40), st.integers(0, 2**32 - 1))
-def test_beats_are_the_integers_they_stand_for(width: int, lanes: int, seed: int) -> None:
+def test_beats_are_the_integers_they_stand_for(width, lanes, seed):
     generator = np.random.default_rng(seed)
     patterns = generator.integers(0, 1 << width, (5, lanes))
     field = FieldLayout("f", "", lanes, width, 0)
@@ -30,7 +28,7 @@ def test_beats_are_the_integers_they_stand_for(width: int, lanes: int, seed: int
     assert np.array_equal(field.unpack(packed), patterns)
 
 
-def test_storage_is_that_of_verilator() -> None:
+def test_storage_is_that_of_verilator():
     sizes = {1: 1, 8: 1, 9: 2, 16: 2, 17: 4, 32: 4, 33: 8, 64: 8, 65: 12, 96: 12, 512: 64}
     assert {width: storage_bytes(width) for width in sizes} == sizes
 
@@ -41,9 +39,7 @@ def test_storage_is_that_of_verilator() -> None:
     st.integers(2, 13),
     st.tuples(st.integers(1, 3), st.integers(1, 4)),
 )
-def test_garbage_fills_padding_alone(
-    shape: tuple[int, ...], width: int, parallelism: tuple[int, int]
-) -> None:
+def test_garbage_fills_padding_alone(shape, width, parallelism):
     layout = StreamLayout(stream(shape, width, parallelism))
     spec = layout.stream.spec
     codes = spec.quantized.random_codes((3, *shape), torch.Generator().manual_seed(1))
@@ -55,7 +51,7 @@ def test_garbage_fills_padding_alone(
     assert ((layout.elements < 0).any()) == (spec.beats * spec.lanes > spec.elements)
 
 
-def test_garbage_is_there() -> None:
+def test_garbage_is_there():
     layout = StreamLayout(stream((1, 5), 8, (1, 4)))
     codes = torch.zeros(50, 1, 5, dtype=torch.int64)
     assert layout.pack(codes, np.random.default_rng(0)).any()

@@ -8,7 +8,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.errors import SimulationError
-from tests.engines import each
+from tests.engines import each, exact
 
 SMALL = {"by": "type", "default": {"config": {"name": "fixed", "data_in_width": 6}}}
 
@@ -84,7 +84,7 @@ def test_a_memory_that_never_answers_is_named(outside, engine):
 @each
 def test_a_memory_that_is_late_changes_no_bit(outside, engine):
     late = {"latency_cycles": 150, "cycles_per_beat": 5}
-    assert mase_hw.simulate(outside, samples=3, engine=engine, memory=late).bit_exact
+    exact(outside, samples=3, engine=engine, memory=late)
 
 
 @pytest.mark.full

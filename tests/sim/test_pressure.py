@@ -9,7 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.design import DesignSummary
 from mase_hw.sim.inputs import random_codes
-from tests.engines import each
+from tests.engines import each, exact
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +39,8 @@ def test_pauses_are_long_enough_for_a_slow_design(slow, engine, tmp_path):
         "1'b1;",
     )  # fmt: skip
     samples = 200
-    assert mase_hw.simulate(slow, samples=samples, engine=engine, stall=0.5).bit_exact
-    assert mase_hw.simulate(broken, samples=samples, engine=engine).bit_exact
+    exact(slow, samples=samples, engine=engine, stall=0.5)
+    exact(broken, samples=samples, engine=engine)
     assert not mase_hw.simulate(broken, samples=samples, engine=engine, stall=0.5).bit_exact
 
 
@@ -55,8 +55,7 @@ def test_cycles_that_differ_from_the_prediction_change_the_verdict(slow, tmp_pat
     )  # fmt: skip
     path = late / "rtl" / "mase_round_pipeline.sv"
     path.write_text(path.read_text().replace("ready = may_q;", "ready = may_q && every_q;"))
-    report = mase_hw.simulate(late, samples=20)
-    assert report.bit_exact
+    report = exact(late, samples=20)
     assert report.as_predicted is False
     assert not report.is_right
     assert mase_hw.simulate(late, samples=20, stall=0.2).as_predicted is None

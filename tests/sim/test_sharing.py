@@ -9,21 +9,13 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.design import DesignSummary
 from mase_hw.sim.build import build_model
+from tests.engines import exact
 
 CONFIG = {
     "by": "type",
-    "default": {
-        "config": {
-            "name": "fixed",
-            "data_in_width": 8,
-            "data_in_frac_width": 4,
-            "weight_width": 6,
-            "weight_frac_width": 4,
-            "bias_width": 8,
-            "bias_frac_width": 4,
-        }
-    },
-}
+    "default": {"config": {"name": "fixed", "data_in_width": 8, "data_in_frac_width": 4,
+        "weight_width": 6, "weight_frac_width": 4, "bias_width": 8, "bias_frac_width": 4}},
+}  # fmt: skip
 
 
 class Blocks(nn.Module):
@@ -62,8 +54,7 @@ def _code_bytes(folder, summary):
 def test_shared_code_is_bit_exact_and_probed(six):
     summary = DesignSummary.load(six.folder)
     assert "linear_0" in {item.module for item in summary.repeated}
-    report = mase_hw.simulate(six, samples=40, stall=0.3, probes=["blocks_3_0", "blocks_5_2"])
-    assert report.bit_exact, report.first_mismatch or report.violations
+    report = exact(six, samples=40, stall=0.3, probes=["blocks_3_0", "blocks_5_2"])
     assert report.elements > 40 * 6
 
 
@@ -94,8 +85,7 @@ def test_many_lanes_share_the_code_of_a_dot_product(tmp_path):
         sizes.append(_code_bytes(project.folder, summary))
     # Four times the multipliers.
     assert sizes[1] < 2.5 * sizes[0], sizes
-    report = mase_hw.simulate(more, samples=20, stall=0.3)
-    assert report.bit_exact, report.first_mismatch or report.violations
+    exact(more, samples=20, stall=0.3)
 
 
 def test_equal_tables_are_one_memory(six):

@@ -1,9 +1,6 @@
 """Both engines on a sound design: equal to the reference, in the predicted cycles."""
 
-from __future__ import annotations
-
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -31,28 +28,28 @@ reference = make_reference()
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(tmp_path_factory):
     return write_project(tmp_path_factory.mktemp("chain") / "project")
 
 
 @pytest.mark.first(1)
 @both
 @pytest.mark.parametrize("stall", [0.0, 0.3, 0.8])
-def test_bit_exact_under_stalls(project: Path, engine: str, stall: float) -> None:
+def test_bit_exact_under_stalls(project, engine, stall):
     report = simulate(project, samples=100, engine=engine, stall=stall, seed=3, reference=reference)
     assert report.bit_exact, report.first_mismatch or report.violations
     assert (report.elements, report.mismatches, report.inferences) == (100 * ELEMENTS, 0, 100)
 
 
 @both
-def test_cycles_are_as_predicted_without_stalls(project: Path, engine: str) -> None:
+def test_cycles_are_as_predicted_without_stalls(project, engine):
     report = simulate(project, samples=50, engine=engine, reference=reference)
     assert report.interval_cycles == report.predicted_interval_cycles
     assert report.latency_cycles == report.predicted_latency_cycles
 
 
 @both
-def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
+def test_stalls_slow_the_design_down(project, engine):
     report = simulate(project, samples=100, engine=engine, stall=0.5, reference=reference)
     assert report.interval_cycles is not None
     assert report.interval_cycles > 1.3 * report.predicted_interval_cycles
@@ -60,9 +57,7 @@ def test_stalls_slow_the_design_down(project: Path, engine: str) -> None:
 
 @pytest.mark.first(1)
 @both
-def test_inputs_or_outputs_stall_alone(
-    project: Path, engine: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inputs_or_outputs_stall_alone(project, engine, monkeypatch):
     """Idle inputs delay what comes in, back-pressure what goes out."""
     results = []
     run = ENGINES[engine]
@@ -95,7 +90,7 @@ def test_inputs_or_outputs_stall_alone(
 
 @pytest.mark.first(1)
 @both
-def test_probes_are_compared(project: Path, engine: str) -> None:
+def test_probes_are_compared(project, engine):
     report = simulate(
         project, samples=20, engine=engine, stall=0.3, probes=["scale1"], reference=reference
     )
@@ -105,7 +100,7 @@ def test_probes_are_compared(project: Path, engine: str) -> None:
 
 @pytest.mark.first(1)
 @both
-def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
+def test_several_inputs_and_outputs(tmp_path, engine):
     folder = write_project(tmp_path / "two", TWO_CHAINS)
     model = make_reference(TWO_CHAINS)
     for stall in (0.0, 0.4):
@@ -117,7 +112,7 @@ def test_several_inputs_and_outputs(tmp_path: Path, engine: str) -> None:
 
 @pytest.mark.first(1)
 @both
-def test_waveform(project: Path, engine: str) -> None:
+def test_waveform(project, engine):
     report = simulate(project, samples=5, engine=engine, waves=True, reference=reference)
     assert report.bit_exact
     assert report.waveform == project / "sim" / "waves.vcd"
@@ -127,14 +122,14 @@ def test_waveform(project: Path, engine: str) -> None:
     report.waveform.unlink()
 
 
-def test_engines_agree(project: Path) -> None:
+def test_engines_agree(project):
     reports = [simulate(project, samples=40, engine=name, reference=reference) for name in ENGINES]
     first, second = reports
     assert torch.equal(first.outputs["data_out_0"], second.outputs["data_out_0"])
     assert first.latency_cycles == second.latency_cycles
 
 
-def test_json_is_one_object_with_the_promised_keys(project: Path) -> None:
+def test_json_is_one_object_with_the_promised_keys(project):
     report = simulate(project, samples=3, reference=reference)
     entry = json.loads(json.dumps(report.to_dict()))
     assert set(entry) >= KEYS
@@ -143,7 +138,7 @@ def test_json_is_one_object_with_the_promised_keys(project: Path) -> None:
 
 
 @pytest.mark.full
-def test_outputs_are_saved(project: Path, tmp_path: Path) -> None:
+def test_outputs_are_saved(project, tmp_path):
     values = torch.linspace(-8, 7, 4 * ELEMENTS).reshape(4, ELEMENTS)
     simulate(project, values, outputs=tmp_path / "y.npz", reference=reference)
     saved = np.load(tmp_path / "y.npz")
@@ -152,7 +147,7 @@ def test_outputs_are_saved(project: Path, tmp_path: Path) -> None:
     assert np.array_equal(saved["values"], FORMAT.decode(expected).numpy())
 
 
-def test_inputs_in_every_container(project: Path, tmp_path: Path) -> None:
+def test_inputs_in_every_container(project, tmp_path):
     values = torch.linspace(-9, 9, 3 * ELEMENTS).reshape(3, ELEMENTS)
     np.savez(tmp_path / "x.npz", x=values.numpy())
     np.save(tmp_path / "x.npy", values.numpy())
@@ -179,7 +174,7 @@ def test_inputs_in_every_container(project: Path, tmp_path: Path) -> None:
         (3.0, r"shape \(\); expected \(N, 6\)"),
     ],
 )
-def test_wrong_inputs(project: Path, inputs: object, message: str) -> None:
+def test_wrong_inputs(project, inputs, message):
     with pytest.raises(SimulationError, match=message):
         simulate(project, inputs, reference=reference)
     with pytest.raises(SimulationError, match="stalled is 'left'; allowed: both, inputs, outputs"):
@@ -187,7 +182,7 @@ def test_wrong_inputs(project: Path, inputs: object, message: str) -> None:
 
 
 @pytest.mark.full
-def test_reports_are_the_same_for_the_same_seed(project: Path) -> None:
+def test_reports_are_the_same_for_the_same_seed(project):
     def run(seed: int) -> SimulationReport:
         return simulate(project, samples=30, stall=0.4, seed=seed, reference=reference)
 
@@ -196,7 +191,7 @@ def test_reports_are_the_same_for_the_same_seed(project: Path) -> None:
     assert not torch.equal(run(5).outputs["data_out_0"], run(6).outputs["data_out_0"])
 
 
-def test_broken_source_is_one_message(tmp_path: Path) -> None:
+def test_broken_source_is_one_message(tmp_path):
     folder = write_project(tmp_path / "broken")
     (folder / "top.sv").write_text("module top; not verilog endmodule\n")
     with pytest.raises(SimulationError, match="verilating the simulation failed") as error:

@@ -5,7 +5,7 @@ import numpy as np
 from tests.timing.figure import FILE, curves, residual
 
 
-def test_the_depth_is_the_largest_occupancy() -> None:
+def test_the_depth_is_the_largest_occupancy():
     mg = residual()
     found = curves(mg)
     come, departures = found["x_fifo"], found["add"]

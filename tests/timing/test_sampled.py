@@ -1,9 +1,5 @@
 """Sampled times: exact where every beat is sampled, and enough for queues of any design."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pytest
 import torch
@@ -32,7 +28,7 @@ EARLY = 4
 
 
 @pytest.fixture
-def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], None]]:
+def sampled_times(monkeypatch):
     def lower(samples: int) -> None:
         for module in (times, prediction):
             monkeypatch.setattr(module, "MOST_BEATS", 0)
@@ -46,14 +42,20 @@ def sampled_times(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], N
 
 
 @pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_all_beats(cell: Cell, netlist: Netlist) -> None:
+def test_a_cell_is_sampled_as_all_its_beats_move(cell, netlist):
+    if not (isinstance(cell, StreamFifo) and cell.depth == 1):
+        # A beat every second cycle is what sampled times do not say.
+        assert_all_beats(netlist)
+    assert_what_some_beats_wait_for(cell, netlist)
+    assert_every_inference_needs_what_the_first_does(cell, netlist)
+
+
+def assert_all_beats(netlist: Netlist) -> None:
     generator = np.random.default_rng(0)
     arrivals = {
         name: 100 + np.cumsum(generator.integers(0, 4, size=3 * port.beats))
         for name, port in netlist.inputs.items()
     }
-    if isinstance(cell, StreamFifo) and cell.depth == 1:
-        pytest.skip("a beat every second cycle, which sampled times do not say")
     beats = {name: netlist.inputs[name].beats for name in arrivals}
     ready = np.full(3 * netlist.port(netlist.outputs["data_out_0"]).beats, -1)
     consumed, offered = NodeStages(netlist, arrivals).run(arrivals, ready)
@@ -63,8 +65,7 @@ def test_all_beats(cell: Cell, netlist: Netlist) -> None:
         assert set(cycles - found[name]) <= set(range(EARLY + 1)), name
 
 
-@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
+def assert_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
     for name in netlist.inputs:
         if name == "weight":
             continue
@@ -78,8 +79,7 @@ def test_what_some_beats_wait_for(cell: Cell, netlist: Netlist) -> None:
         assert np.array_equal(np.maximum(found, -1), np.maximum(motion.room(port, beats), -1))
 
 
-@pytest.mark.parametrize(("cell", "netlist"), TIMED, ids=lambda item: type(item).__name__)
-def test_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist) -> None:
+def assert_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist) -> None:
     for port in netlist.inputs.keys() - {"weight"}:
         beats = netlist.inputs[port].beats
         one, three = (cell.motion.needs(port, count * beats) for count in (1, 3))
@@ -89,7 +89,7 @@ def test_every_inference_needs_what_the_first_does(cell: Cell, netlist: Netlist)
         assert cell.motion.room(port, 3 * beats).size == 3 * beats, port
 
 
-def test_samples() -> None:
+def test_samples():
     assert sampled(5).tolist() == [0, 1, 2, 3, 4]
     places = sampled(1_000_003)
     assert places.size == SAMPLES
@@ -97,7 +97,7 @@ def test_samples() -> None:
     assert (np.diff(places) > 0).all()
 
 
-def test_a_curve() -> None:
+def test_a_curve():
     curve = Curve.of(4, np.arange(8) * 10)
     assert curve.times.tolist() == [0, 10, 20, 30, 40, 50, 60, 70]
     assert curve.come_by(np.array([0, 9, 70, 99])).tolist() == [1, 1, 8, 8]
@@ -105,7 +105,7 @@ def test_a_curve() -> None:
     assert curve.at(np.array([-1, 3])).tolist() == [-1, 30, 30, 70]
 
 
-def test_the_last_beat_before_a_pause_is_not_late() -> None:
+def test_the_last_beat_before_a_pause_is_not_late():
     """Rows of 1,003 beats, one a cycle, every 3,000 cycles: ends are between known beats."""
     beats, row, period = 7 * 1003, 1003, 3000
     places = sampled(beats)
@@ -138,7 +138,7 @@ def _depths(mg: MaseGraph) -> int:
     return sum(int(node.args[1]) for node in mg.nodes if "fifo" in node.name)
 
 
-def test_as_the_whole(sampled_times: Callable[[int], None]) -> None:
+def test_as_the_whole(sampled_times):
     """A design large enough for some beats alone is predicted as it is from all beats, nearly."""
     graph = _residual()
     whole = to_hardware(graph)
@@ -154,7 +154,7 @@ def test_as_the_whole(sampled_times: Callable[[int], None]) -> None:
     assert _depths(whole) * 0.99 <= _depths(some) <= 1.02 * _depths(whole) + 8
 
 
-def test_queue_too_short(sampled_times: Callable[[int], None]) -> None:
+def test_queue_too_short(sampled_times):
     """A design that stops is refused, however its queues were sized."""
     sampled_times(SAMPLES)
     graph = _residual()
@@ -191,19 +191,18 @@ def _held_to_all_beats(mg: MaseGraph, parallelism: int | str) -> None:
     assert verify_progress_analysis_pass(hardware)[1]["sampled"] is False
 
 
-@pytest.mark.parametrize("samples", [16, pytest.param(100, marks=pytest.mark.full)])
+@pytest.mark.first("fashion-resnet8-16", "har-cnn1d-16")
+@pytest.mark.parametrize("samples", [16, 100])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_queues_of_registered_networks(
-    name: str, samples: int, sampled_times: Callable[[int], None]
-) -> None:
+def test_queues_of_registered_networks(name, samples, sampled_times):
     sampled_times(samples)
     _held_to_all_beats(_registered(name), 4 if samples == 16 else "auto")
 
 
-@pytest.mark.first("loop-2", "two directions-2")
+@pytest.mark.first("loop-2")
 @pytest.mark.parametrize("samples", [2, 16])
 @pytest.mark.parametrize("name", CASES)
-def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int], None]) -> None:
+def test_queues_of_loops(name, samples, sampled_times):
     sampled_times(samples)
     _held_to_all_beats(_loop(name), 1)
 
@@ -211,7 +210,7 @@ def test_queues_of_loops(name: str, samples: int, sampled_times: Callable[[int],
 @pytest.mark.parametrize(
     "seed", [0, 3, 21, *(pytest.param(n, marks=pytest.mark.full) for n in range(22, 60))]
 )
-def test_queues_of_random_designs(seed: int, sampled_times: Callable[[int], None]) -> None:
+def test_queues_of_random_designs(seed, sampled_times):
     drawn = graph(seed)
     mg = drawn and configured(*drawn, seed)
     if mg is None or preflight(mg):

@@ -22,12 +22,13 @@ QUICK = ("BertForSequenceClassification", "BertForQuestionAnswering", "T5ForCond
 EIGHT_BITS = CONFIGS["8 bits"]
 
 
-@pytest.mark.first(10)
+@pytest.mark.first(5)
 @pytest.mark.parametrize("case", list(torch_cases()), ids=lambda case: case.name)
 def test_losses_of_torch_are_those_of_the_results(case):
     assert loss_error(case) <= 1e-5
 
 
+@pytest.mark.first(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.full) for name in HEADS]
 )

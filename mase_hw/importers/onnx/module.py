@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -257,14 +257,15 @@ class OnnxModule(nn.Module):
 
 
 def load_onnx(
-    path: str | os.PathLike[str], example_inputs: Sequence[Tensor] | None = None
+    path: str | os.PathLike[str],
+    example_inputs: Sequence[Tensor] | Mapping[str, Tensor] | None = None,
 ) -> tuple[OnnxModule, tuple[Tensor, ...]]:
     """Return the module of an ONNX file, and example inputs.
 
     Args:
         path: the file; tensors beside it are read from its folder alone.
-        example_inputs: a tensor for each input; random ones when not given, where the file says all
-            sizes but the first.
+        example_inputs: a tensor for each input, in order or by name; random ones when not given,
+            where the file says all sizes but the first.
 
     Raises:
         CaptureError: for a file that is damaged, or that holds what is not known; it names the
@@ -282,13 +283,20 @@ def load_onnx(
 
 
 def _loaded(
-    file: Path, example_inputs: Sequence[Tensor] | None
+    file: Path, example_inputs: Sequence[Tensor] | Mapping[str, Tensor] | None
 ) -> tuple[OnnxModule, tuple[Tensor, ...]]:
     module = OnnxModule(read_model(file), str(file)).eval()
     if example_inputs is None:
         generator = torch.Generator().manual_seed(0)
         inputs = tuple(_example(file, item, generator) for item in module._inputs)
     else:
+        if isinstance(example_inputs, Mapping):
+            if set(example_inputs) != set(module.input_names):
+                raise CaptureError(
+                    f"{file} takes inputs {', '.join(module.input_names)}; "
+                    f"{', '.join(example_inputs)} are given"
+                )
+            example_inputs = [example_inputs[name] for name in module.input_names]
         inputs = tuple(example_inputs)
         if len(inputs) != len(module._inputs):
             raise CaptureError(

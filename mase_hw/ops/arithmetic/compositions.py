@@ -91,28 +91,20 @@ def logaddexp(call: Call, x: Tensor, y: Tensor) -> Tensor:
     return aten.add.Tensor(aten.maximum.default(x, y), rest)
 
 
-def _refuse_whole_numbers(call: Call) -> list[str]:
-    if call.result.dtype.startswith("int"):
-        return ["it divides whole numbers; only real numbers are accepted"]
-    return []
-
-
 @composition(
     "aten.fmod.Scalar",
     "aten.fmod.Tensor",
     examples=lambda: _divided(torch.fmod),
-    refusal=_refuse_whole_numbers,
 )
 def fmod(call: Call, data: Tensor, *divisors: Tensor) -> Tensor:
     """What is left of a division (torch.fmod): `y = x - d trunc(x / d)`, of the sign of `x`."""
-    return _rest(call, data, divisors, aten.trunc.default)
+    return _rest(call, data, divisors, "trunc")
 
 
 @composition(
     "aten.remainder.Scalar",
     "aten.remainder.Tensor",
     examples=lambda: _divided(torch.remainder),
-    refusal=_refuse_whole_numbers,
 )
 def remainder(call: Call, data: Tensor, *divisors: Tensor) -> Tensor:
     """What is left of a division (torch.remainder): `y = x - d floor(x / d)`, of the sign of `d`.
@@ -120,14 +112,12 @@ def remainder(call: Call, data: Tensor, *divisors: Tensor) -> Tensor:
     The quotient is rounded before it is rounded down, so that near multiples of `d` a whole `d` may
     be missed.
     """
-    return _rest(call, data, divisors, aten.floor.default)
+    return _rest(call, data, divisors, "floor")
 
 
-def _rest(
-    call: Call, data: Tensor, divisors: tuple[Tensor, ...], whole: Callable[[Tensor], Tensor]
-) -> Tensor:
+def _rest(call: Call, data: Tensor, divisors: tuple[Tensor, ...], mode: str) -> Tensor:
     divisor = divisors[0] if divisors else call.attributes["other"]
-    quotient = whole(aten.div.Tensor(data, divisor))
+    quotient = aten.div.Tensor_mode(data, divisor, rounding_mode=mode)
     return aten.sub.Tensor(data, aten.mul.Tensor(quotient, divisor))
 
 

@@ -2,7 +2,7 @@
 
 By a power of two it is rounded once. By another constant it is a product with its inverse, and by a
 stream a product with its reciprocal, which is rounded before. What is rounded to whole numbers is
-the rounded quotient.
+the rounded quotient; of whole numbers and a constant it is exact.
 """
 
 from __future__ import annotations
@@ -14,10 +14,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
+from mase_hw.ops._base import (
+    Apply,
+    Call,
+    Example,
+    Operator,
+    Reference,
+    example,
+    example_values,
+    torch_target,
+)
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Elementwise
@@ -46,13 +56,15 @@ class Div(Operator, Elementwise, Rewritten):
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Multiply with what is not a power of two."""
-        aten, divisor = torch.ops.aten, call.attributes.get("divisor")
+        divisor = call.attributes.get("divisor")
         rounds = call.attributes.get("rounding_mode") is not None
         is_cast = divisor is not None and _is_power(divisor) and not rounds
         if self._refused(call) or is_cast:
             return None
         data = operands["data_in_0"]
         mode = call.attributes.get("rounding_mode")
+        if _is_whole(call):
+            return [_whole_quotient(data, int(divisor), mode)]
         if mode is not None:
             whole = aten.floor.default if mode == "floor" else aten.trunc.default
             other = operands["data_in_1"] if divisor is None else divisor
@@ -64,9 +76,9 @@ class Div(Operator, Elementwise, Rewritten):
     @staticmethod
     def _refused(call: Call) -> list[str]:
         """Return why there is no quotient."""
-        rounds = call.attributes.get("rounding_mode") is not None
-        if rounds and call.result.dtype.startswith("int"):
-            return ["it divides whole numbers; only real numbers are accepted"]
+        divisor = call.attributes.get("divisor", 0)
+        if _is_whole(call) and not (divisor > 0 and divisor == int(divisor)):
+            return ["it divides whole numbers; only one constant above zero divides them"]
         zero = call.attributes.get("divisor") == 0
         constant = call.constants.get("data_in_1")
         if zero or (constant is not None and not bool((constant != 0).all())):
@@ -104,6 +116,23 @@ class Div(Operator, Elementwise, Rewritten):
             example(lambda x, y: x / (y.abs() + 1), (3, 5), example_values(3, 5)),
             example(Apply(lambda x, d: x / d, torch.tensor([3.0, -0.7])), (3, 2)),
         ]
+
+
+def _is_whole(call: Call) -> bool:
+    """True if both whole numbers and their quotient are."""
+    rounds = call.attributes.get("rounding_mode") is not None
+    return rounds and call.result.dtype.startswith("int")
+
+
+def _whole_quotient(data: Tensor, divisor: int, mode: str) -> Tensor:
+    """Return a quotient rounded down or toward zero: below zero, down is `-1 - (-1 - x) / d`."""
+    quotient = torch_target("mase.quotient.default")
+    rounded: Tensor = quotient(data, divisor)
+    if mode == "floor":
+        mirrored = quotient(aten.rsub.Scalar(data, -1), divisor)
+        below = aten.rsub.Scalar(mirrored, -1)
+        rounded = aten.where.self(aten.lt.Scalar(data, 0), below, rounded)
+    return rounded
 
 
 def _is_power(divisor: float) -> bool:

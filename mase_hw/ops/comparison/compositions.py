@@ -14,10 +14,9 @@ from mase_hw.ops._composite import composition
 from mase_hw.ops.comparison._masks import refuse_bits, truths
 
 
-def _refuse_boundaries(call: Call) -> list[str]:
-    boundaries = call.constants.get("boundaries")
-    if boundaries is None or boundaries.dim() != 1 or call.attributes.get("sorter") is not None:
-        return ["its boundaries must be one constant row, in order"]
+def _refuse_sorter(call: Call) -> list[str]:
+    if call.attributes.get("sorter") is not None:
+        return ["its boundaries come in the order of a sorter; give them in order"]
     return []
 
 
@@ -32,8 +31,9 @@ def _refuse_boundaries(call: Call) -> list[str]:
             ),
             (2, 5),
         ),
+        example(lambda b, x: torch.searchsorted(b.abs().cumsum(-1), x), (2, 5), (2, 3)),
     ],
-    refusal=_refuse_boundaries,
+    refusal=_refuse_sorter,
     operand_names={
         "self": "data_in_0",
         "boundaries": "boundaries",
@@ -41,12 +41,14 @@ def _refuse_boundaries(call: Call) -> list[str]:
     },
 )
 def bucketize(call: Call, *operands: Tensor) -> Tensor:
-    """Count of constant boundaries below a number (torch.bucketize, torch.searchsorted)."""
+    """Count of boundaries below a number (torch.bucketize, torch.searchsorted), in short rows."""
     right = call.attributes.get("right", False) or call.attributes.get("side") == "right"
     passed = aten.ge.Tensor if right else aten.gt.Tensor
-    data = dict(zip(call.operands, operands, strict=True))["data_in_0"]
-    numbers = aten.unsqueeze.default(data, -1)
-    return aten.sum.dim_IntList(passed(numbers, call.constants["boundaries"]), [-1])
+    given = dict(zip(call.operands, operands, strict=True))
+    numbers, boundaries = aten.unsqueeze.default(given["data_in_0"], -1), given["boundaries"]
+    if len(call.operands["boundaries"].shape) > 1:
+        boundaries = aten.unsqueeze.default(boundaries, -2)
+    return aten.sum.dim_IntList(passed(numbers, boundaries), [-1])
 
 
 @composition(

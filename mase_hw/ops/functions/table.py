@@ -105,8 +105,8 @@ POWERS = (
     ),
 )
 TRIGONOMETRIC = (
-    Formula("sin", "sin sin_", lambda x, math: math.sin(x)),
-    Formula("cos", "cos cos_", lambda x, math: math.cos(x)),
+    Formula("sin", "sin sin_", lambda x, math: math.sin(x), quarters=0),
+    Formula("cos", "cos cos_", lambda x, math: math.cos(x), quarters=1),
     Formula("asin", "asin asin_ arcsin", lambda x, math: math.asin(x), domain=Domain(-1.0, 1.0)),
     Formula(
         "acos",

@@ -45,5 +45,7 @@ class Layout(Moves):
         net = NetlistBuilder(call.ports)
         wire = net.input("data_in_0")
         if not moves.is_wire:
-            wire = net.add(Reorder(data.quantized.encoding.width, moves), data_in_0=wire)
+            part, count = moves.parts
+            reorder = Reorder(data.quantized.encoding.width, part, tensors=count)
+            wire = net.add(reorder, data_in_0=wire)
         return net.netlist(data_out_0=wire)

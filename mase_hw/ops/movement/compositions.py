@@ -12,7 +12,7 @@ from torch.nn.functional import one_hot as torch_one_hot
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, along_batch, example, torch_target
-from mase_hw.ops._composite import composition, refuse_batch
+from mase_hw.ops._composite import composition, refuse_batch, zero_of
 from mase_hw.ops._library import define
 from mase_hw.ops.movement._indices import picked
 
@@ -82,7 +82,7 @@ def gather(call: Call, data: Tensor, index: Tensor) -> Tensor:
     places = torch.arange(shape[dim])
     chosen = aten.eq.Tensor(aten.unsqueeze.default(index, -1), places)
     row = aten.unsqueeze.default(data, -2)
-    zero = 0.0 if call.result.dtype.startswith(("float", "bfloat")) else 0
+    zero = zero_of(call.result)
     elements = aten.sum.dim_IntList(aten.where.ScalarOther(chosen, row, zero), [-1])
     return elements if dim == last else aten.transpose.int(elements, dim, last)
 

@@ -89,9 +89,15 @@ class Einsum(ConstantProduct):
         *given, result = _terms(call)
         sizes: dict[str, int] = {}
         parts = []
-        for name, term in zip(call.operands, given, strict=True):
-            sizes |= dict(zip(term, call.operands[name].shape, strict=True))
-            parts.append(_Part(operands[name], term, name in call.constants))
+        pairs = [*zip(call.operands, given, strict=True)]
+        batch = {term[:1] for name, term in pairs if name in call.streams}
+        for name, term in pairs:
+            shape, value = call.operands[name].shape, operands[name]
+            sizes |= dict(zip(term, shape, strict=True))
+            if name in call.constants and term[:1] in batch and term.count(term[0]) == shape[0]:
+                # One row for all inferences.
+                value, term = aten.select.int(value, 0, 0), term[1:]
+            parts.append(_Part(value, term, name in call.constants))
         for place, part in enumerate(parts):
             others = [item.term for item in parts if item is not part]
             parts[place] = part.alone(set(result).union(*others))
@@ -120,6 +126,12 @@ class Einsum(ConstantProduct):
                     example_values(3, 3, seed=1),
                 ),
                 (2, 3),
+            ),
+            example(
+                Apply(
+                    lambda x, w: torch.einsum("bid,bjd->bij", w, x), example_values(1, 3, 4, seed=1)
+                ),
+                (2, 5, 4),
             ),
             (Apply(lambda x, y: torch.einsum("bii,bij->b", x, y)), (example_values(2, 3, 3),) * 2),
         ]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, example
-from mase_hw.ops._composite import Composition, composition, refuse_batch
+from mase_hw.ops._composite import Composition, composition, refuse_batch, zero_of
 from mase_hw.ops._judging import Ranking
 
 
@@ -164,7 +164,8 @@ def _ranked(
     ranks = aten.sum.dim_IntList(before, [-1])
     wanted = torch.tensor(list(places))[:, None]
     chosen = aten.eq.Tensor(aten.unsqueeze.default(ranks, -2), wanted)
-    values = aten.sum.dim_IntList(aten.where.ScalarOther(chosen, row, 0.0), [-1])
+    zero = zero_of(call.operands["data_in_0"])
+    values = aten.sum.dim_IntList(aten.where.ScalarOther(chosen, row, zero), [-1])
     indices = aten.argmax.default(aten._to_copy.default(chosen, dtype=torch.float32), -1)
     if dim == last:
         return [values, indices]

@@ -16,9 +16,8 @@ from mase_hw._kinds import Table
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
-from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Call, TensorSpec, operator_for
-from mase_hw.passes._insert import unique_name
+from mase_hw.passes._insert import free_name, read_constant, unique_name
 
 
 def rewrite(
@@ -38,8 +37,8 @@ def rewrite(
             node as it is.
         inputs: nodes that stand for operands instead, or besides.
     """
-    given = dict(tensor_arguments(node, call.operator.operand_names))
-    return rewrite_from(mg, node, call.results, write, {**given, **(inputs or {})})
+    operands = dict(tensor_arguments(node, call.operator.operand_names))
+    return rewrite_from(mg, node, call.results, write, {**operands, **(inputs or {})})
 
 
 def rewrite_from(
@@ -66,7 +65,7 @@ def rewrite_from(
         for item in reversed(created):
             mg.fx_graph.erase_node(item)
         return False
-    known = metadata(node)
+    replaced = metadata(node)
     taken = {item.name for item in mg.nodes} - {item.name for item in created}
     nodes = [item.node for item in results]
     for item in created:
@@ -74,14 +73,16 @@ def rewrite_from(
         stem = f"{node.name}_{kind.name if kind else item.name}"
         item.name = unique_name(stem, list(taken))
         taken.add(item.name)
-        item.meta["mase"] = MaseMetadata(known.module_path, known.source, fills=known.fills)
-        _keep_declared(item, known, inputs)
+        item.meta["mase"] = MaseMetadata(
+            replaced.module_path, replaced.source, fills=replaced.fills
+        )
+        _keep_declared(item, replaced, inputs)
         _store_constants(mg, item)
     for index, new in enumerate(nodes):
         result = CommonMetadata(None, {}, {"data_out_0": specs[f"data_out_{index}"]})
         update(new, common=result)
         if index == 0:
-            _keep_result(new, known)
+            _keep_result(new, replaced)
     for old, new in _replacements(node, nodes):
         name = old.name
         old.replace_all_uses_with(new)
@@ -90,24 +91,23 @@ def rewrite_from(
     return True
 
 
-def _keep_result(node: Node, known: MaseMetadata) -> None:
-    """Let a result be the roundings that it was before."""
+def _keep_result(node: Node, replaced: MaseMetadata) -> None:
     own, name = metadata(node), "data_out_0"
-    roundings = tuple(item for item in known.roundings if item.tensor == name)
-    if roundings or name in known.declared:
-        declared = {key: item for key, item in known.declared.items() if key == name}
+    roundings = tuple(item for item in replaced.roundings if item.tensor == name)
+    if roundings or name in replaced.declared:
+        declared = {key: item for key, item in replaced.declared.items() if key == name}
         update(
             node, roundings=(*own.roundings, *roundings), declared={**own.declared, **declared},
-            exact=own.exact or known.exact,
+            exact=own.exact or replaced.exact,
         )  # fmt: skip
 
 
-def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | float]) -> None:
+def _keep_declared(node: Node, replaced: MaseMetadata, inputs: Mapping[str, Node | float]) -> None:
     """Let a new node declare of constants what the node declared in whose place it stands."""
     kind = operator_for(node.target)
-    if kind is None or not known.declared:
+    if kind is None or not replaced.declared:
         return
-    names = {item: name for name, item in inputs.items() if name in known.declared}
+    names = {item: name for name, item in inputs.items() if name in replaced.declared}
     own = {
         name: names[item]
         for name, item in tensor_arguments(node, kind.operand_names)
@@ -117,23 +117,19 @@ def _keep_declared(node: Node, known: MaseMetadata, inputs: Mapping[str, Node | 
         roundings = [
             replace(rounding, tensor=name)
             for name, old in own.items()
-            for rounding in known.roundings
+            for rounding in replaced.roundings
             if rounding.tensor == old
         ]
-        declared = {name: known.declared[old] for name, old in own.items()}
-        update(node, declared=declared, exact=known.exact, roundings=tuple(roundings))
+        declared = {name: replaced.declared[old] for name, old in own.items()}
+        update(node, declared=declared, exact=replaced.exact, roundings=tuple(roundings))
 
 
 def _store_constants(mg: MaseGraph, node: Node) -> None:
     def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value
-        name = unique_name(f"{node.name}_constant", [item.name for item in mg.nodes])
-        set_tensor(mg.model, name, value)
-        with mg.fx_graph.inserting_before(node):
-            read = mg.fx_graph.create_node("get_attr", name, name=name)
-        read.meta["mase"] = metadata(node)
-        return read
+        name = free_name(mg, f"{node.name}_constant")
+        return read_constant(mg, node, name, value, metadata(node))
 
     node.args = map_aggregate(node.args, stored)
 

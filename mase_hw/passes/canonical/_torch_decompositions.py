@@ -115,7 +115,6 @@ def _tables() -> tuple[_Table, ...]:
 
 
 def _traced(mg: MaseGraph, node: Node, batch: int, table: _Table) -> GraphModule | None:
-    """Return a node's decomposition for a number of inferences; None where torch has none."""
     constants = {item: mg.constant(item) for item in _constants_of(node)}
 
     def compute(*values: Tensor) -> object:
@@ -168,7 +167,6 @@ def _example(node: Node, batch: int) -> Tensor:
 
 
 def _is_covered(graph: Graph) -> bool:
-    """True if something is computed, by operators alone, and it is one tensor."""
     calls = [node for node in graph.nodes if node.op == "call_function"]
     (output,) = graph.output_node().args
     return (

@@ -34,9 +34,9 @@ def add_common_metadata_analysis_pass(mg: MaseGraph) -> Result:
     unsupported = []
     for node in mg.nodes:
         results = specs.get(node, {})
-        known = _common(mg, node, results)
-        update(node, common=_kept(metadata(node).common, known))
-        if node.op == "call_function" and known.operator is None:
+        tensors = _common(mg, node, results)
+        update(node, common=_kept(metadata(node).common, tensors))
+        if node.op == "call_function" and tensors.operator is None:
             unsupported.append(node.name)
     return mg, {"unsupported": unsupported}
 
@@ -49,18 +49,17 @@ def _common(mg: MaseGraph, node: Node, results: Specs) -> CommonMetadata:
             call = bind(mg.model, node, results)
             return CommonMetadata(operator.name, dict(call.operands), dict(call.results))
     if node.op == "output":
-        given = {
+        taken = {
             f"data_in_{index}": result_spec(producer) for index, producer in enumerate(mg.outputs)
         }
     elif node.op == "call_function":
-        given = operands(mg.model, node)[0]
+        taken = operands(mg.model, node)[0]
     else:
-        given = {}
-    return CommonMetadata(None, given, dict(results))
+        taken = {}
+    return CommonMetadata(None, taken, dict(results))
 
 
 def _kept(old: CommonMetadata | None, new: CommonMetadata) -> CommonMetadata:
-    """Return `new` with the formats and the parallelism of `old` where shapes agree."""
     if old is None:
         return new
     return replace(

@@ -55,8 +55,8 @@ def decompose_fused_transform_pass(
     if not fused:
         return mg, {"decomposed": []}
     apart, info = _decomposed(mg, fused=True)
-    known = {node.name for node in mg.nodes} - {node.name for node in fused}
-    parts = [node for node in apart.nodes if node.op == "call_function" and node.name not in known]
+    before = {node.name for node in mg.nodes} - {node.name for node in fused}
+    parts = [node for node in apart.nodes if node.op == "call_function" and node.name not in before]
     config = Configuration.parse(pass_args or {}, [node.name for node in apart.nodes])
     names = [config.for_node(node.name, common(node).operator).get("name") for node in parts]
     if all(name is None or family_of(format_class(str(name))) is None for name in names):
@@ -93,8 +93,8 @@ def with_layers(mg: MaseGraph) -> MaseGraph:
 
 
 def _weighs(mg: MaseGraph, node: Node) -> bool:
-    found = _rewritten(node)
-    if found is None or not found.weighs:
+    kind = _rewritten(node)
+    if kind is None or not kind.weighs:
         return False
     return any(_is_matrix(mg, item) for item in node.all_input_nodes)
 
@@ -109,13 +109,13 @@ def _is_matrix(mg: MaseGraph, item: Node) -> bool:
 def _decompose(mg: MaseGraph, node: Node, fused: bool) -> bool:
     if node.op != "call_function" or operator_for(node.target) is None:
         return not fused and expand_node(mg, node)
-    found = _rewritten(node)
-    if found is None or (found.fused and not fused) or common(node).operator is None:
+    kind = _rewritten(node)
+    if kind is None or (kind.fused and not fused) or common(node).operator is None:
         return False
     call = mg.call(node)
-    return rewrite(mg, node, call, partial(found.expression, call))
+    return rewrite(mg, node, call, partial(kind.expression, call))
 
 
 def _rewritten(node: Node) -> Rewritten | None:
-    found = operator_for(node.target) if node.op == "call_function" else None
-    return found if isinstance(found, Rewritten) else None
+    kind = operator_for(node.target) if node.op == "call_function" else None
+    return kind if isinstance(kind, Rewritten) else None

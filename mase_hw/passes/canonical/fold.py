@@ -13,12 +13,12 @@ from mase_hw._aten import overload
 from mase_hw._kinds import Argument
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format, format_class
-from mase_hw.graph import MaseGraph, MaseMetadata, common, metadata, update
+from mase_hw.graph import MaseGraph, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
-from mase_hw.graph.metadata import CommonMetadata
-from mase_hw.graph.rebuild import evaluate, own_copy, set_tensor
+from mase_hw.graph.rebuild import evaluate, own_copy
 from mase_hw.graph.rounded import exact_format, with_factors
 from mase_hw.ops import Call, Foldable, Operator, Weighted
+from mase_hw.passes._insert import constant_metadata, read_constant
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
@@ -82,7 +82,6 @@ def _seen_parameter(
 
 
 def _is_dense(value: Tensor) -> bool:
-    """True for each element of a stretch of memory once, in any order."""
     dense = 1
     for stride, size in sorted(zip(value.stride(), value.shape, strict=True)):
         if size > 1 and stride != dense:
@@ -98,17 +97,10 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
     held = own_copy(value.detach())
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
-    set_tensor(mg.model, target, held)
-    known = metadata(node)
-    with mg.fx_graph.inserting_before(node):
-        constant = mg.fx_graph.get_attr(target)
-    constant.meta["mase"] = MaseMetadata(
-        known.module_path,
-        known.source,
-        CommonMetadata(None, {}, {"data_out_0": spec_of(value)}) if known.common else None,
-        pruned=parameter is not None and metadata(parameter).pruned,
-    )
-    node.replace_all_uses_with(constant)
+    pruned = parameter is not None and metadata(parameter).pruned
+    spec = spec_of(value) if metadata(node).common else None
+    known = constant_metadata(node, spec, pruned=pruned)
+    node.replace_all_uses_with(read_constant(mg, node, target, held, known))
 
 
 @graph_pass
@@ -257,17 +249,9 @@ def _set_constants(
     operands = dict(common(node).operands)
     for operand, value in constants.items():
         tensor = value.detach().to(dtype).clone()
-        target = f"{node.name}_{operand}_folded"
-        set_tensor(mg.model, target, nn.Parameter(tensor) if trained else tensor)
-        with mg.fx_graph.inserting_before(node):
-            constant = mg.fx_graph.get_attr(target)
-        spec = spec_of(tensor)
-        constant.meta["mase"] = MaseMetadata(
-            metadata(node).module_path,
-            metadata(node).source,
-            CommonMetadata(None, {}, {"data_out_0": spec}),
-            pruned=pruned.get(operand, False),
-        )
+        spec, held = spec_of(tensor), nn.Parameter(tensor) if trained else tensor
+        known = constant_metadata(node, spec, pruned=pruned.get(operand, False))
+        constant = read_constant(mg, node, f"{node.name}_{operand}_folded", held, known)
         _set_argument(node, call.operator, operand, constant)
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)

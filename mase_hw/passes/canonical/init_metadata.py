@@ -18,18 +18,18 @@ def init_metadata_analysis_pass(mg: MaseGraph) -> Result:
     """
     for node in mg.nodes:
         module_path, source = origin(node)
-        known = metadata(node)
+        old = metadata(node)
         node.meta["mase"] = MaseMetadata(
             module_path,
             source,
-            pruned=known.pruned,
-            declared=known.declared,
-            exact=known.exact,
-            folded=known.folded,
-            roundings=known.roundings,
+            pruned=old.pruned,
+            declared=old.declared,
+            exact=old.exact,
+            folded=old.folded,
+            roundings=old.roundings,
         )
         number = rounded_format(node) if is_rounding(node) else None
-        if number is not None and not known.roundings:
+        if number is not None and not old.roundings:
             own = Rounding(node.name, "data_out_0", number, location(node))
             update(node, roundings=(own,))
     # The output names all of them, whatever becomes of the nodes.

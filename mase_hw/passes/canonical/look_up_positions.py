@@ -97,9 +97,9 @@ class _Values:
         inside = set(ancestors(node))
         order, rows = [item for item in self._mg.nodes if item in inside], list[Tensor]()
         for place in range(self.places):
-            given = torch.full(spec.shape, place, dtype=getattr(torch, spec.dtype))
+            values = torch.full(spec.shape, place, dtype=getattr(torch, spec.dtype))
             try:
-                rows.append(evaluate(self._mg.model, order, {self.position: given})[node])
+                rows.append(evaluate(self._mg.model, order, {self.position: values})[node])
             except (RuntimeError, IndexError) as error:
                 raise UnsupportedError(
                     f"{node.name} at {location(node)} is not computed for position {place} of "
@@ -132,8 +132,8 @@ def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
     operator = _state(node)
     if operator is None:
         return []
-    given = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
-    places = [(given[name], n) for name, n in operator.places(mg.call(node)).items()]
+    arguments = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    places = [(arguments[name], n) for name, n in operator.places(mg.call(node)).items()]
     return [(item, count) for item, count in places if isinstance(item, Node)]
 
 

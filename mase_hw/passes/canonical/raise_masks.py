@@ -63,8 +63,8 @@ def raise_masks_transform_pass(mg: MaseGraph) -> Result:
 
 def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
     """Read scores themselves, where the mask that is put on them hides nothing."""
-    given = list(aten_arguments(node).values()) if node.op == "call_function" else []
-    for masking in maskings(node.target, given):
+    arguments = list(aten_arguments(node).values()) if node.op == "call_function" else []
+    for masking in maskings(node.target, arguments):
         scores, mask = masking.scores, masking.mask
         if not isinstance(scores, Node) or not isinstance(mask, Node) or mask.op != "get_attr":
             continue
@@ -77,7 +77,6 @@ def _open(mg: MaseGraph, node: Node, masks: _Masks) -> bool:
 
 
 def _raise(mg: MaseGraph, node: Node, operator: Masked, masks: _Masks) -> bool:
-    """Write a node with its mask, if it has one; return whether it has."""
     mask, scale = None, 1.0
     inputs: dict[str, Node] = {}
     if operator.mask_argument is not None:
@@ -200,8 +199,8 @@ class _Masks:
         probes = _probes(spec.shape[1])
         # Of any number, or where that is none, of ones and zeros; or those turned.
         for turned in (False, True):
-            for given in (probes, probes.clamp(max=1)):
-                rows = given.to(getattr(torch, spec.dtype))
+            for numbers in (probes, probes.clamp(max=1)):
+                rows = numbers.to(getattr(torch, spec.dtype))
                 mask = self._tried_on(node, source, inside, negated, rows, turned)
                 if mask is not None:
                     return mask
@@ -241,7 +240,6 @@ def _probes(keys: int) -> Tensor:
 
 
 def _parts(value: Tensor, negated: bool) -> Mask | None:
-    """The parts of a mask `[..., queries, keys]` of one inference."""
     if value.dtype is torch.bool:
         seen = ~value if negated else value
         return Mask(None, None if bool(seen.all()) else seen, None)

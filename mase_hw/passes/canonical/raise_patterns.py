@@ -157,9 +157,9 @@ def _matches(pattern: Argument, value: Argument, match: _Match) -> Iterator[_Mat
                 yield replace(match, operand=value)
         elif value.op == "call_function" and value.target is pattern.target:
             inside = replace(match, nodes=(*match.nodes, value))
-            expected, given = aten_arguments(pattern), aten_arguments(value)
-            orders = [list(given.values())]
-            if isinstance(operator_for(value.target), Commutative) and given.get("alpha", 1) == 1:
+            expected, actual = aten_arguments(pattern), aten_arguments(value)
+            orders = [list(actual.values())]
+            if isinstance(operator_for(value.target), Commutative) and actual.get("alpha", 1) == 1:
                 first, second, *rest = orders[0]
                 orders.append([second, first, *rest])
             for order in orders:
@@ -191,9 +191,9 @@ def _equal(pattern: Argument, value: Argument) -> bool:
 
 
 def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: Node) -> Node:
-    operator, known = composition.operator, metadata(result)
+    operator, origin = composition.operator, metadata(result)
     taken = [node.name for node in mg.nodes if node not in match.nodes]
-    name = unique_name(_stem(mg, operator, known.module_path, match.nodes), taken)
+    name = unique_name(_stem(mg, operator, origin.module_path, match.nodes), taken)
     assert match.operand is not None
     with mg.fx_graph.inserting_before(result):
         node = mg.fx_graph.create_node(
@@ -206,7 +206,7 @@ def _replace(mg: MaseGraph, composition: _Composition, match: _Match, result: No
             },
         )
     node.meta = dict(result.meta)
-    update(node, module_path=known.module_path, source=known.source, common=None)
+    update(node, module_path=origin.module_path, source=origin.source, common=None)
     result.replace_all_uses_with(node)
     for inner in reversed(list(mg.fx_graph.nodes)):
         if inner in match.nodes and not inner.users:

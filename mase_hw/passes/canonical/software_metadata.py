@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from typing import Protocol, TypeVar
 
 from torch import Tensor
 from torch.fx import Node
@@ -52,6 +53,13 @@ class _Observed:
         return ValueRange(self.minimum, self.maximum, self.zeros / self.elements)
 
 
+class _Observing(Protocol):
+    def add(self, values: Tensor) -> None: ...
+
+
+Tensors = TypeVar("Tensors", bound=_Observing)
+
+
 @graph_pass
 def add_software_metadata_analysis_pass(
     mg: MaseGraph, *, data: Iterable[object] | None = None
@@ -75,30 +83,41 @@ def add_software_metadata_analysis_pass(
         ConfigError: when there is no batch, or one that does not hold the inputs.
         DataError: for inputs of another shape or kind, without elements, or with NaN.
     """
-    data = batches_of([mg.example_inputs] if data is None else data)
     observed: dict[Node, dict[str, _Observed]] = defaultdict(lambda: defaultdict(_Observed))
-    batches = examples = 0
-    states: dict[str, Tensor] = {}
 
     def observe(node: Node, value: object) -> None:
-        _observe(observed, node, value)
+        for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
+            if node.op != "output" and isinstance(item, Tensor) and not item.is_complex():
+                seen = observed[node][f"data_out_{index}"]
+                (seen.add_all if node.op == "placeholder" else seen.add)(item)
 
-    for batch in data:
-        inputs = batch_inputs(mg, batch)
-        if all(value.numel() for value in inputs):
-            run_with(mg, inputs, observe, states)
-            batches += 1
-            examples += (batch_size(inputs) or 1) if mg.batched else 1
+    batches, examples = run_batches(mg, [mg.example_inputs] if data is None else data, observe)
     if batches == 0:
         raise ConfigError(
             "data holds no batches with an example; give at least one. A generator that was run "
             "before gives no more: a list or a loader does"
         )
     for order, node in enumerate(mg.nodes):
-        tensors = {**_operands(mg, node, observed), **observed[node]}
+        operands = tensors_of(mg, node, lambda item: observed[item]["data_out_0"], _Observed)
+        tensors = {**operands, **observed[node]}
         ranges = {name: item.range() for name, item in tensors.items() if item.elements}
         update(node, software=SoftwareMetadata(ranges, order, examples))
     return mg, {"batches": batches}
+
+
+def run_batches(
+    mg: MaseGraph, data: Iterable[object], visit: Callable[[Node, object], None]
+) -> tuple[int, int]:
+    """Run the float model on batches, empty ones left out; count them and their examples."""
+    batches = examples = 0
+    states: dict[str, Tensor] = {}
+    for batch in batches_of(data):
+        inputs = batch_inputs(mg, batch)
+        if all(value.numel() for value in inputs):
+            run_with(mg, inputs, visit, states)
+            batches += 1
+            examples += (batch_size(inputs) or 1) if mg.batched else 1
+    return batches, examples
 
 
 def batches_of(data: object) -> Iterable[object]:
@@ -135,57 +154,54 @@ def batch_inputs(mg: MaseGraph, batch: object) -> list[Tensor]:
     tensors = tensors[: len(names)]
     if all(isinstance(item, Tensor) for item in tensors):
         tensors, _ = mg.lengths.padded(names, tensors)
-    for number, given in enumerate(tensors):
-        _check_input(mg, number, given)
+    for number, value in enumerate(tensors):
+        _check_input(mg, number, value)
     return mg.batch_dims.inside(tensors)
 
 
-def _check_input(mg: MaseGraph, number: int, given: object) -> None:
+def _check_input(mg: MaseGraph, number: int, value: object) -> None:
     name, captured = str(mg.inputs[number].target), mg.example_inputs[number]
-    if not isinstance(given, Tensor):
-        raise DataError(f"data for {name} is of type {type(given).__name__}; allowed: tensors")
+    if not isinstance(value, Tensor):
+        raise DataError(f"data for {name} is of type {type(value).__name__}; allowed: tensors")
     sizes: list[object] = list(captured.shape)
     if mg.batched and sizes:
         dim = mg.batch_dims.of_input(number)
-        sizes[dim] = given.shape[dim] if dim < given.dim() else -1
-    if list(given.shape) != sizes:
+        sizes[dim] = value.shape[dim] if dim < value.dim() else -1
+    if list(value.shape) != sizes:
         if mg.batched and sizes:
             sizes[dim] = "N"
         raise DataError(
-            f"data for {name} has the shape {tuple(given.shape)}; {mg.name} takes "
+            f"data for {name} has the shape {tuple(value.shape)}; {mg.name} takes "
             f"({', '.join(map(str, sizes))})"
         )
-    real = given.is_floating_point()
-    if given.dtype != captured.dtype and (real or captured.is_floating_point()):
-        raise DataError(f"data for {name} is {given.dtype}; {mg.name} takes {captured.dtype}")
-    if real and bool(given.isnan().any()):
-        where = tuple(given.isnan().nonzero()[0].tolist())
+    real = value.is_floating_point()
+    if value.dtype != captured.dtype and (real or captured.is_floating_point()):
+        raise DataError(f"data for {name} is {value.dtype}; {mg.name} takes {captured.dtype}")
+    if real and bool(value.isnan().any()):
+        where = tuple(value.isnan().nonzero()[0].tolist())
         raise DataError(f"data for {name} holds NaN, first at {where}; give finite numbers")
 
 
-def _observe(observed: dict[Node, dict[str, _Observed]], node: Node, value: object) -> None:
-    if node.op == "output":
-        return
-    for index, item in enumerate(value if isinstance(value, list | tuple) else [value]):
-        if isinstance(item, Tensor) and not item.is_complex():
-            seen = observed[node][f"data_out_{index}"]
-            (seen.add_all if node.op == "placeholder" else seen.add)(item)
+def tensors_of(
+    mg: MaseGraph, node: Node, result_of: Callable[[Node], Tensors | None], kind: type[Tensors]
+) -> dict[str, Tensors]:
+    """What was observed of a node's operands, constants among them, by name.
 
-
-def _operands(
-    mg: MaseGraph, node: Node, observed: dict[Node, dict[str, _Observed]]
-) -> dict[str, _Observed]:
-    if node.op != "call_function":
-        return {}
-    operator = operator_for(node.target)
+    Args:
+        mg: the graph.
+        node: one of its nodes.
+        result_of: what was observed of the first result of a node.
+        kind: observes a constant.
+    """
+    operator = operator_for(node.target) if node.op == "call_function" else None
     names = operator.operand_names if operator else OPERAND_NAMES
-    operands = {}
-    for name, value in tensor_arguments(node, names):
-        if isinstance(value, Node):
-            operands[name] = observed[value]["data_out_0"]
-        else:
-            constant = constant_value(mg.model, value)
-            assert constant is not None
-            operands[name] = _Observed()
-            operands[name].add(constant)
-    return operands
+    observed: dict[str, Tensors] = {}
+    for name, value in tensor_arguments(node, names) if node.op == "call_function" else ():
+        constant = constant_value(mg.model, value)
+        result = result_of(value) if isinstance(value, Node) else None
+        if constant is not None:
+            observed[name] = kind()
+            observed[name].add(constant)
+        elif result is not None:
+            observed[name] = result
+    return observed

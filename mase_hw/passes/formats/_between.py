@@ -31,34 +31,34 @@ MOST_TRIED_BITS = 12
 FINE_BITS, FINE_FRACTION = 24, 13
 
 
-def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
-    """Return the formats in which a node computes the exact numbers of rounded operands.
+def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dict[str, Format]:
+    """Formats in which a node computes the exact numbers of rounded operands.
 
     A function that is approximated has steps that are much finer than those of its operand.
 
     Args:
         node: the node.
         call: its call.
-        given: the formats of all its streams and of constants that the model rounds.
+        formats: those of all its streams and of constants that the model rounds.
 
     Returns:
         Of its result and of its other constants; nothing where there are no such formats.
     """
-    numbers = [*given.values()]
-    if not all(map(has_steps, numbers)) or any(len(scales(given[n])) > 1 for n in call.streams):
+    numbers = [*formats.values()]
+    if not all(map(has_steps, numbers)) or any(len(scales(formats[n])) > 1 for n in call.streams):
         return {}
     own = Numeric.of(call.operator).result_format(call)
     if own is not None:
         return {"data_out_0": own}
     if isinstance(call.operator, Elementwise) and [*call.operands] == ["data_in_0"]:
-        return _tabulated(node, call, given["data_in_0"])
+        return _tabulated(node, call, formats["data_in_0"])
     constants: dict[str, Format] = {}
     for name, values in call.constants.items():
-        found = given.get(name) or exact_constant(values, numbers)
-        if found is None:
+        number = formats.get(name) or exact_constant(values, numbers)
+        if number is None:
             return {}
-        constants[name] = found
-    every = {**given, **constants}
+        constants[name] = number
+    every = {**formats, **constants}
     if isinstance(call.operator, Weighted) and "weight" in constants:
         result: Format | None = _sums(call, every)
     else:
@@ -66,10 +66,10 @@ def format_between(node: Node, call: Call, given: Mapping[str, Format]) -> dict[
     return {} if result is None else {**constants, "data_out_0": result}
 
 
-def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Format]:
-    """Return the formats of a comparison with thresholds: of sums too, where none is given."""
+def compared_formats(call: Call, formats: Mapping[str, Format]) -> dict[str, Format]:
+    """Formats of a comparison with thresholds: of sums too, where none is given."""
     bounds = call.constants["bounds"].double()
-    number = given.get("data_in_0")
+    number = formats.get("data_in_0")
     return {
         "bounds": reaching(max(1.0, float(bounds.abs().max())), COMPARED_BITS),
         "signs": whole_numbers(2),
@@ -78,7 +78,6 @@ def compared_formats(call: Call, given: Mapping[str, Format]) -> dict[str, Forma
 
 
 def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
-    """Return a format of the results of all codes of a format."""
     if (
         not has_steps(number)
         or number.width > MOST_TRIED_BITS
@@ -102,7 +101,6 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
 
 
 def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
-    """Return the format of the sums of products of a stream with constant weights."""
     streams = [every[name] for name in call.streams]
     weight, bias = every["weight"], every.get("bias")
     if len(streams) != 1 or len(scales(weight)) > 1:
@@ -125,7 +123,7 @@ def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
 
 
 def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
-    """Return the format of what is exact in fixed point, in steps where scales are real."""
+    """Format of what is exact in fixed point, in steps where scales are real."""
     operator, numbers = call.operator, [*every.values()]
     if not isinstance(operator, Exact):
         return None

@@ -16,13 +16,13 @@ from mase_hw.arithmetic.exact_formats import has_codes_around_zero, in_whole_ste
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.metadata import metadata, update
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Multiplying, Summing, Weighted
-from mase_hw.passes._insert import unique_name
+from mase_hw.passes._insert import constant_metadata, free_name, read_constant
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats.edges import operator_at
 
 ROLE = "thresholds"
 # Dimensions of weights without channels of results behind them.
@@ -30,9 +30,9 @@ MATRIX = 2
 
 
 def absorb_scales(mg: MaseGraph) -> MaseGraph:
-    """Return a graph whose comparisons are of sums as they are, in place of scaled ones."""
+    """Graph whose comparisons are of sums as they are, in place of scaled ones."""
     changed = False
-    for node in [item for item in mg.nodes if is_comparison(mg, item)]:
+    for node in [item for item in mg.nodes if (kind := operator_at(item)) and kind.role == ROLE]:
         while _absorb(mg, node):
             changed = True
     if not changed:
@@ -42,19 +42,10 @@ def absorb_scales(mg: MaseGraph) -> MaseGraph:
     return add_common_metadata_analysis_pass(mg)[0]
 
 
-def is_comparison(mg: MaseGraph, node: Node) -> bool:
-    """True for a comparison with thresholds."""
-    if node.op != "call_function" or common(node).operator is None:
-        return False
-    return mg.call(node).operator.role == ROLE
-
-
 def _absorb(mg: MaseGraph, node: Node) -> bool:
-    """Let a comparison take over the node before it; return whether it did."""
+    """Let a comparison take over the node before it; true where it did."""
     ((_, producer),) = stream_operands(node)
-    if producer.op != "call_function" or len(producer.users) > 1:
-        return False
-    if common(producer).operator is None:
+    if operator_at(producer) is None or len(producer.users) > 1:
         return False
     if any(item.tensor == "data_out_0" for item in metadata(producer).roundings):
         return False
@@ -105,12 +96,12 @@ def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool
     declared = dict(metadata(producer).declared)
     declared.pop("bias", None)
     declared["weight"] = in_whole_steps(number)
-    given = dict(tensor_arguments(producer, call.operator.operand_names))
-    item = given["weight"]
+    arguments = dict(tensor_arguments(producer, call.operator.operand_names))
+    item = arguments["weight"]
     assert isinstance(item, Node)
-    producer.replace_input_with(item, _constant(mg, producer, "weight_steps", whole.float()))
+    producer.replace_input_with(item, _read(mg, producer, "weight_steps", whole.float()))
     if bias is not None:
-        producer.args = tuple(None if arg is given["bias"] else arg for arg in producer.args)
+        producer.args = tuple(None if arg is arguments["bias"] else arg for arg in producer.args)
     kept = metadata(producer).roundings
     own = tuple(item for item in kept if item.tensor != "bias")
     moved = [replace(item, tensor="bounds") for item in kept if item.tensor == "bias"]
@@ -129,17 +120,13 @@ def _set_bounds(mg: MaseGraph, node: Node, factors: Tensor, offsets: Tensor) -> 
     falling = (factors < 0).unsqueeze(-1)
     below = torch.where(falling, limits, below)
     signs = (signs * factors.sign()).broadcast_to(below.shape[:-1])
-    given = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    arguments = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
     for name, values in (("bounds", below), ("signs", signs)):
-        item = given[name]
+        item = arguments[name]
         assert isinstance(item, Node)
-        node.replace_input_with(item, _constant(mg, node, name, values))
+        node.replace_input_with(item, _read(mg, node, name, values))
 
 
-def _constant(mg: MaseGraph, node: Node, name: str, values: Tensor) -> Node:
-    target = unique_name(f"{node.name}_{name}", [item.name for item in mg.nodes])
-    set_tensor(mg.model, target, values.contiguous())
-    with mg.fx_graph.inserting_before(node):
-        read = mg.fx_graph.create_node("get_attr", target, name=target)
-    read.meta["mase"] = MaseMetadata(metadata(node).module_path, metadata(node).source)
-    return read
+def _read(mg: MaseGraph, node: Node, name: str, values: Tensor) -> Node:
+    target = free_name(mg, f"{node.name}_{name}")
+    return read_constant(mg, node, target, values.contiguous(), constant_metadata(node))

@@ -225,7 +225,6 @@ def _computing(mg: MaseGraph) -> list[Node]:
 
 
 def _ends(nodes: Sequence[Node]) -> dict[Node, list[Node]]:
-    """Return the results that are read last by each node."""
     place = {node: number for number, node in enumerate(nodes)}
     ends: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in nodes:

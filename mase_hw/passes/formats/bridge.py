@@ -37,8 +37,7 @@ from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.rebuild import set_tensor
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.streams import refresh_output, stream_operands
 from mase_hw.ops import (
     Call,
     Exact,
@@ -51,11 +50,19 @@ from mase_hw.ops import (
     TensorSpec,
     operator_for_role,
 )
-from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._insert import free_name, insert_after, read_constant, result_dtype
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.formats.cast import ROLE, insert_casts_transform_pass
+from mase_hw.passes.formats.edges import (
+    ROLE,
+    insert_behind,
+    insert_casts_transform_pass,
+    is_cast,
+    operator_at,
+    operator_of,
+    set_format,
+    set_formats,
+)
 from mase_hw.passes.formats.quantize import observed_range
-from mase_hw.passes.formats.shared_formats import operator_of
 
 ORDER, STEPS, ROUNDING = "order", "steps", "rounding"
 # Fraction bits that means have beyond their elements before integers with a scale are made of them.
@@ -63,6 +70,9 @@ MEAN_BITS = 20
 # Bits of a quotient of scales that are tried.
 FEWEST_BITS, MOST_STEP_BITS = 18, 40
 FACTORS = 2
+
+Arguments = tuple[float | list[int] | list[float], ...]
+Stored = Callable[[Tensor], Tensor]
 
 
 @graph_pass
@@ -92,49 +102,45 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
     Returns:
         The graph, and `{"bridged": names of the operators}`.
     """
-    moved = any(_takes(node) and not _moves(node, operator_of(node)) for node in mg.nodes)
     plans = {node.name: plan for node in mg.nodes if (plan := _plan(mg, node)) is not None}
     turned = {node.name: number for node in mg.nodes if (number := _turned(node)) is not None}
-    if not moved and not plans and not turned:
+    moving = {node.name for node in mg.nodes if _moves(node)}
+    if all(map(_has_hardware, map(mg.node, moving))):
+        moving = set()
+    if not moving and not plans and not turned:
         return mg, {"bridged": []}
     mg = mg.copy()
+    # Outputs ask for the formats that they have now.
+    refresh_output(mg)
     bridged = []
     for node in mg.nodes:
+        if node.name in plans or node.name in turned:
+            bridged.append(node.name)
         if node.name in plans:
             plans[node.name].carry(mg, node)
-            bridged.append(node.name)
         elif node.name in turned:
-            asked_for = common(node).results["data_out_0"]
-            between = asked_for.with_format(turned[node.name])
-            update(node, common=replace(common(node), results={"data_out_0": between}))
-            _behind(mg, node, ROLE, between, asked_for, ())
-            bridged.append(node.name)
-        elif moved and _takes(node):
-            asked = {name: spec.format for name, spec in common(node).results.items()}
+            asked = common(node).results["data_out_0"]
+            between = asked.with_format(turned[node.name])
+            set_formats(node, {}, {"data_out_0": between.format})
+            insert_behind(mg, node, ROLE, between, asked)
+        elif node.name in moving:
             number = _common_format(node)
             if number.name not in operator_of(node).formats:
-                number = _bridge(node, number)
+                number = _carrier(node, number)
                 bridged.append(node.name)
-            _set(node, number)
-            _return_as(mg, node, asked["data_out_0"])
+            set_format(node, number)
     mg, _ = insert_casts_transform_pass(mg, {})
     return mg, {"bridged": bridged}
 
 
 def _turned(node: Node) -> Format | None:
-    """Return the floats through which blocks are cast to blocks along another dimension."""
-    if node.op != "call_function" or common(node).operator != ROLE:
+    """Floats through which blocks are cast to blocks along another dimension."""
+    if not is_cast(node):
         return None
     (data,), (result,) = common(node).operands.values(), common(node).results.values()
-    if data.format is None or result.format is None:
-        return None
-    if not (is_block(data) and is_block(result)) or block_axis(data) == block_axis(result):
-        return None
-    return exact_float(data.quantized)
-
-
-Arguments = tuple[float | list[int] | list[float], ...]
-Stored = Callable[[Tensor], Tensor]
+    blocks = None not in (data.format, result.format) and is_block(data) and is_block(result)
+    turns = blocks and block_axis(data) != block_axis(result)
+    return exact_float(data.quantized) if turns else None
 
 
 @dataclass(frozen=True)
@@ -146,9 +152,10 @@ class _Plan:
         result: that of the result.
         role: of what stands before operands, and before results are what was asked for; None where
             casts do.
-        taken: the format that it takes, by operand; what it gives behind the result.
-        there: its other arguments, before each operand.
-        back: its other arguments, behind the result.
+        taken: the format that it takes, by operand.
+        gives: the format of what it gives behind the result; None where it does not stand there.
+        before: its other arguments, before each operand.
+        behind: its other arguments, behind the result.
         rounded: from constants to what is stored in their place.
         rounds: whether codes of the exact numbers are proved behind the result.
     """
@@ -157,166 +164,136 @@ class _Plan:
     result: Format
     role: str | None = None
     taken: Mapping[str, Format] = field(default_factory=dict)
-    given: Format | None = None
-    there: Mapping[str, Arguments] = field(default_factory=dict)
-    back: Arguments = ()
+    gives: Format | None = None
+    before: Mapping[str, Arguments] = field(default_factory=dict)
+    behind: Arguments = ()
     rounded: Mapping[str, Stored] = field(default_factory=dict)
     rounds: bool = False
 
     def carry(self, mg: MaseGraph, node: Node) -> None:
         """Give a node these formats, and insert what stands before and behind it."""
-        known = common(node)
-        asked = known.results["data_out_0"]
-        operands = {
-            name: spec.with_format(self.operands.get(name, spec.format))
-            for name, spec in known.operands.items()
-        }
-        last, result = node, asked.with_format(self.result)
-        update(node, common=replace(known, operands=operands, results={"data_out_0": result}))
+        asked = common(node).results["data_out_0"]
+        specs = common(node).operands
+        set_formats(node, self.operands, {"data_out_0": self.result})
         for name, stored in self.rounded.items():
             _store_constant(mg, node, name, stored)
+        last, result = node, asked.with_format(self.result)
         if self.role is not None:
-            # One stream may be several operands, each in steps of its own.
-            given, made = stream_operands(node), dict[tuple[object, ...], Node]()
-            for name, producer in given:
-                key = producer, self.there.get(name), operands[name].format
-                if name in self.taken and key not in made:
-                    taken = operands[name].with_format(self.taken[name])
-                    made[key] = insert_after(
-                        mg, producer, self.role, taken, operands[name], self.there[name]
-                    )
-            taking = iter(
-                made.get((producer, self.there.get(name), operands[name].format), producer)
-                for name, producer in given
-            )
-            node.args, node.kwargs = map_arg(
-                (node.args, node.kwargs),
-                lambda item: item if item.op == "get_attr" else next(taking),
-            )
-            if self.given is not None:
-                inner, result = result, asked.with_format(self.given)
-                last = _behind(mg, last, self.role, inner, result, self.back)
+            self._convert_operands(mg, node, specs)
+            if self.gives is not None:
+                inner, result = result, asked.with_format(self.gives)
+                last = insert_behind(mg, last, self.role, inner, result, self.behind)
         if result.format != asked.format:
-            role, said = (ROUNDING, _levels(asked.quantized)) if self.rounds else (ROLE, ())
-            _behind(mg, last, role, result, asked, said)
+            number, levels = asked.quantized, Arguments()
+            if self.rounds:
+                assert has_scale(number)
+                levels = [*number.scales], [*number.zero_points], 0, *number.code_range
+            insert_behind(mg, last, ROUNDING if self.rounds else ROLE, result, asked, levels)
 
-
-def _levels(number: Format) -> Arguments:
-    """Return the arguments of `fake_quantize` for integers with a scale."""
-    assert has_scale(number)
-    return [*number.scales], [*number.zero_points], 0, *number.code_range
+    def _convert_operands(self, mg: MaseGraph, node: Node, specs: Mapping[str, TensorSpec]) -> None:
+        assert self.role is not None
+        tensors, streams = common(node), stream_operands(node)
+        operands = dict(tensors.operands)
+        # One stream may be several operands, each in steps of its own.
+        converted, taking = dict[tuple[object, ...], Node](), []
+        for name, producer in streams:
+            key = producer, self.before.get(name), operands[name].format
+            if name in self.taken:
+                operand, arguments = specs[name].with_format(self.taken[name]), self.before[name]
+                dtype = result_dtype(self.role, operand, arguments)
+                operands[name] = replace(operands[name], dtype=dtype)
+                if key not in converted:
+                    converted[key] = insert_after(
+                        mg, producer, self.role, operand, operands[name], arguments
+                    )
+            taking.append(converted.get(key, producer))
+        left = iter(taking)
+        node.args, node.kwargs = map_arg(
+            (node.args, node.kwargs), lambda item: item if item.op == "get_attr" else next(left)
+        )
+        update(node, common=replace(tensors, operands=operands))
 
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
-    """Give a node what a function makes of a constant operand."""
-    given = dict(tensor_arguments(node, operator_of(node).operand_names))[name]
+    names = operator_of(node).operand_names
+    constant = dict(tensor_arguments(node, names))[name]
     stored = function(mg.call(node).constants[name])
-    if not isinstance(given, Node):
-        arguments = dict(zip(node.target._schema.arguments, node.args, strict=False))  # type: ignore[union-attr]
-        names = operator_of(node).operand_names
-        node.args = tuple(
-            float(stored) if names.get(item.name, item.name) == name else value
-            for item, value in arguments.items()
+    if isinstance(constant, Node):
+        target = free_name(mg, f"{node.name}_{name}_rounded")
+        values = stored.to(mg.constant(constant).dtype)
+        node.replace_input_with(
+            constant, read_constant(mg, node, target, values, metadata(constant))
         )
         return
-    target = unique_name(f"{node.name}_{name}_rounded", [item.name for item in mg.nodes])
-    set_tensor(mg.model, target, stored.to(mg.constant(given).dtype))
-    with mg.fx_graph.inserting_before(node):
-        read = mg.fx_graph.create_node("get_attr", target, name=target)
-    read.meta["mase"] = metadata(given)
-    node.replace_input_with(given, read)
+    arguments = zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
+    node.args = tuple(
+        float(stored) if names.get(item.name, item.name) == name else value
+        for item, value in arguments
+    )
 
 
 def _times(number: Format, factor: float, values: Tensor) -> Tensor:
-    """Return steps of a format, times a factor, in single precision."""
     return (number.significands(number.encode(values))[0].double() * factor).float()
 
 
-def _behind(
-    mg: MaseGraph,
-    node: Node,
-    role: str,
-    given: TensorSpec,
-    result: TensorSpec,
-    arguments: Arguments,
-) -> Node:
-    """Insert an operator behind a node, for all that reads it."""
-    users = list(node.users)
-    inserted = insert_after(mg, node, role, given, result, arguments)
-    for user in users:
-        user.replace_input_with(node, inserted)
-    return inserted
-
-
 def _plan(mg: MaseGraph, node: Node) -> _Plan | None:
-    """Return how a node computes with exact values; None where it needs none, or has none."""
-    if node.op != "call_function" or common(node).operator is None or len(node.users) == 0:
+    """How a node computes with exact values; None where it needs none, or has none."""
+    operator = operator_at(node)
+    if operator is None or operator.role or _is_move(operator) or not node.users:
         return None
-    operator, known = operator_of(node), common(node)
-    specs = (*known.operands.values(), *known.results.values())
-    if operator.role or _is_move(operator) or len(known.results) != 1:
-        return None
-    formats = [spec.format for spec in specs]
+    tensors = common(node)
+    formats = [spec.format for spec in (*tensors.operands.values(), *tensors.results.values())]
     families = {None if number is None else family_of(type(number)) for number in formats}
-    if None in families or families <= FIXED_POINT:
+    if len(tensors.results) != 1 or None in families or families <= FIXED_POINT:
         return None
     call = mg.call(node)
     if not operator.problems(call):
         return None
     steps = partial(_in_steps, exact=metadata(node).exact)
     for find in (_ordered, _as_floats, steps, _products, _exact):
-        found = find(operator, call)
-        if found is not None and not operator.problems(
-            call.with_formats({**found.operands, "data_out_0": found.result})
+        plan = find(operator, call)
+        if plan is not None and not operator.problems(
+            call.with_formats({**plan.operands, "data_out_0": plan.result})
         ):
-            return found
+            return plan
     return None
 
 
 def _ordered(operator: Operator, call: Call) -> _Plan | None:
-    """Return how an operator compares places of floats."""
-    floats = {exact_float(spec.quantized) for spec in call.streams.values()}
-    number = floats.pop()
-    if not isinstance(operator, Selecting) or number is None or floats or call.constants:
+    """Compare places of floats."""
+    number, *others = {exact_float(spec.quantized) for spec in call.streams.values()}
+    if not isinstance(operator, Selecting) or number is None or others or call.constants:
         return None
-    layout = number.layout
+    layout, streams = number.layout, [*call.streams]
     places = fixed_of(layout.width, 0)
     assert places is not None
     shape = layout.width, layout.exponent_width, layout.bias
     own = Numeric.of(operator).result_format(call)
     return _Plan(
-        dict.fromkeys(call.streams, places),
-        own or places,
-        ORDER,
-        dict.fromkeys(call.streams, number),
-        None if own else number,
-        dict.fromkeys(call.streams, (*shape, False)),
-        (*shape, True),
+        operands=dict.fromkeys(streams, places),
+        result=own or places,
+        role=ORDER,
+        taken=dict.fromkeys(streams, number),
+        gives=None if own else number,
+        before=dict.fromkeys(streams, (*shape, False)),
+        behind=(*shape, True),
     )
 
 
 def _as_floats(operator: Operator, call: Call) -> _Plan | None:
-    """Return how an operator joins elements as floats that hold each with its scale."""
-    floats = {exact_float(spec.quantized) for spec in call.operands.values()}
-    number = floats.pop()
-    if not Numeric.of(operator).keeps_format or number is None or floats:
+    """Join elements as floats that hold each with its scale."""
+    number, *others = {exact_float(spec.quantized) for spec in call.operands.values()}
+    if not Numeric.of(operator).keeps_format or number is None or others:
         return None
-    if any(not _fits(call.operands[name].quantized, item) for name, item in call.constants.items()):
+    formats = {name: call.operands[name].quantized for name in call.constants}
+    if not all(_fits(formats[name], item) for name, item in call.constants.items()):
         return None
-    rounded: dict[str, Stored] = {
-        name: call.operands[name].quantized.round_values for name in call.constants
-    }
+    rounded: dict[str, Stored] = {name: item.round_values for name, item in formats.items()}
     return _Plan(dict.fromkeys(call.operands, number), number, rounded=rounded)
 
 
 def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
-    """Return how an operator computes with steps of the scale of its result.
-
-    Args:
-        operator: what computes.
-        call: its call.
-        exact: whether results must be the codes of the exact numbers.
-    """
+    """Compute with steps of the scale of the result; `exact` for the codes of exact numbers."""
     own = Numeric.of(operator).result_format(call)
     tensors = [*call.operands.values(), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
@@ -324,17 +301,15 @@ def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
         return None
     if call.constants and not isinstance(operator, Summing):
         return None
-    scale = float(numbers[-1].real_scale)
     bits = _proved_bits(operator, call) if exact else 0
-    if bits is None:
-        return None
-    return _stepped(operator, call, dict.fromkeys(call.operands, scale), bits, own)
+    scales = dict.fromkeys(call.operands, float(numbers[-1].real_scale))
+    return None if bits is None else _stepped(operator, call, scales, bits, own)
 
 
 def _stepped(
     operator: Operator, call: Call, scales: Mapping[str, float], bits: int, own: Format | None
 ) -> _Plan | None:
-    """Return how an operator computes with steps of such scales, and gives steps of its result's.
+    """Compute with steps of such scales, and give steps of the result's.
 
     Args:
         operator: what computes.
@@ -343,31 +318,36 @@ def _stepped(
         bits: of the quotients of scales.
         own: format of results that are no steps.
     """
-    operands = dict[str, Format]()
-    there, rounded = dict[str, Arguments](), dict[str, Stored]()
-    for name, spec in call.operands.items():
-        if name not in scales:
-            continue
-        found = _in_steps_of(spec, scales[name], bits)
-        if found is None:
+    operands, rounded = dict[str, Format](), dict[str, Stored]()
+    for name, scale in scales.items():
+        spec = call.operands[name]
+        steps = _steps_of(spec, scale, bits)
+        if steps is None:
             return None
-        operands[name], there[name] = found, (scales[name], False, bits)
+        operands[name] = steps
         if name in call.constants:
-            factor = float(spec.quantized.real_scale / Fraction(scales[name]))
+            factor = float(spec.quantized.real_scale / Fraction(scale))
             rounded[name] = partial(_times, spec.quantized, factor)
     # Halves of a step have one fraction bit.
     result = own or Exact.of(operator).exact_result(call.with_formats(operands), 1)
     if result is None:
         return None
-    taken = {name: call.operands[name].quantized for name in scales if name in call.streams}
     asked = call.result.quantized
-    behind = asked if own is None and has_scale(asked) else None
-    last = (float(asked.real_scale), True) if behind else ()
-    return _Plan(operands, result, STEPS, taken, behind, there, last, rounded)
+    gives = asked if own is None and has_scale(asked) else None
+    return _Plan(
+        operands,
+        result,
+        STEPS,
+        taken={name: call.operands[name].quantized for name in scales if name in call.streams},
+        gives=gives,
+        before={name: (scale, False, bits) for name, scale in scales.items()},
+        behind=(float(gives.real_scale), True) if gives else (),
+        rounded=rounded,
+    )
 
 
 def _products(operator: Operator, call: Call) -> _Plan | None:
-    """Return how an operator multiplies steps, of which one operand's hold the quotient of scales.
+    """Multiply steps, of which one operand's hold the quotient of scales.
 
     The steps of the other one are its own. The quotient has so many bits that every sum of products
     gets the code of the exact number.
@@ -379,27 +359,27 @@ def _products(operator: Operator, call: Call) -> _Plan | None:
     first, second = sorted(
         numbers, key=lambda name: (name in call.constants, not has_scale(numbers[name]))
     )
-    given, other, result = numbers[first], numbers[second], call.result.quantized
-    known = all(is_binary(item) or has_scale(item) for item in (other, result))
-    if not has_scale(given) or not known or first in call.constants:
+    data, other, result = numbers[first], numbers[second], call.result.quantized
+    stepped = all(is_binary(item) or has_scale(item) for item in (other, result))
+    if not has_scale(data) or not stepped or first in call.constants:
         return None
-    scales = {first: float(result.real_scale / other.real_scale), second: float(other.real_scale)}
-    if is_binary(other):
-        del scales[second]
-    ends = [_range_of(call.operands[name].quantized, 1) for name in call.operands]
+    scales = {first: float(result.real_scale / other.real_scale)}
+    if not is_binary(other):
+        scales[second] = float(other.real_scale)
+    ends = [_range_of(number, 1) for number in numbers.values()]
     sums = [a * b * operator.products(call) for a, b in product(*ends)]
     units = step_sizes(other)[0] / step_sizes(result)[0]
-    exact = Part(step_sizes(given)[0] * units, min(sums), max(sums))
+    exact = Part(step_sizes(data)[0] * units, min(sums), max(sums))
     rest = units * result.real_scale / other.real_scale
     for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
-        factor, shift = step_quotient(given, scales[first], bits)
+        factor, shift = step_quotient(data, scales[first], bits)
         if same_steps(exact, factor * Fraction(2) ** -shift * rest, result):
             return _stepped(operator, call, scales, bits, None)
     return None
 
 
 def _proved_bits(operator: Operator, call: Call) -> int | None:
-    """Return the bits of the quotients of scales with which every result gets its exact code.
+    """Bits of the quotients of scales with which every result gets its exact code.
 
     None where there are none, or nobody says what the operator adds up.
     """
@@ -411,59 +391,59 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
         return 0
     if not isinstance(operator, Summing):
         return None
-    found = FEWEST_BITS
     if call.constants:
         return _bits_beside_constant(operator, call, ratios)
+    most = FEWEST_BITS
     for counts, divisor in operator.added(call):
         parts = [
             Part(ratios[name], *_range_of(call.operands[name].quantized, count))
             for name, count in counts.items()
         ]
-        bits = exact_step_bits(parts, divisor, result, found, MOST_STEP_BITS)
+        bits = exact_step_bits(parts, divisor, result, most, MOST_STEP_BITS)
         if bits is None:
             return None
-        found = max(found, bits)
-    return found
+        most = max(most, bits)
+    return most
 
 
 def _bits_beside_constant(
     operator: Summing, call: Call, ratios: Mapping[str, Fraction]
 ) -> int | None:
-    """Return the bits of the quotient of a stream's scale, beside what stands for a constant."""
+    """Bits of the quotient of a stream's scale, beside what stands for a constant."""
     ((constant, values),), ((stream, spec),) = call.constants.items(), call.streams.items()
     ((counts, _),), result = operator.added(call), call.result.quantized
     number, ratio = call.operands[constant].quantized, ratios[constant]
     wholes = sorted({*number.significands(number.encode(values))[0].flatten().tolist()})
     offsets = [counts[constant] * ratio * whole for whole in wholes]
     sums = Part(ratios[stream], *_range_of(spec.quantized, counts[stream]))
-    scale = float(result.real_scale)
+    reals = torch.tensor(wholes, dtype=torch.float64) * float(ratio)
     for bits in range(FEWEST_BITS, MOST_STEP_BITS + 1):
-        held = _in_steps_of(call.operands[constant], scale, bits)
-        if held is None:
+        steps = _steps_of(call.operands[constant], float(result.real_scale), bits)
+        if steps is None:
             return None
-        reals = torch.tensor(wholes, dtype=torch.float64) * float(ratio)
-        kept = held.decode(held.encode(reals.float()))
-        stored = [counts[constant] * Fraction(real) for real in kept.tolist()]
+        stored = [
+            counts[constant] * Fraction(real)
+            for real in steps.decode(steps.encode(reals.float())).tolist()
+        ]
         if same_steps(sums, dyadic_near(sums.ratio, bits), result, offsets, stored):
             return bits
     return None
 
 
-def _in_steps_of(spec: TensorSpec, scale: float, bits: int) -> Format | None:
-    """Return the format of a tensor in steps of a scale."""
+def _steps_of(spec: TensorSpec, scale: float, bits: int) -> Format | None:
     steps = operator_for_role(STEPS)
-    said: dict[str, Any] = {"scale": scale, "back": False, "bits": bits}
-    return Numeric.of(steps).result_format(Call("", steps, {"data_in_0": spec}, {}, {}, said))
+    arguments: dict[str, Any] = {"scale": scale, "back": False, "bits": bits}
+    call = Call("", steps, {"data_in_0": spec}, {}, {}, arguments)
+    return Numeric.of(steps).result_format(call)
 
 
 def _range_of(number: Format, count: int) -> tuple[int, int]:
-    """Return the least and the largest sum of so many steps from zero; less than 0 subtracts."""
+    """Least and largest sum of so many steps from zero; less than 0 subtracts."""
     low, high = sorted(count * end for end in ends_in_steps(number))
     return low, high
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
-    """Return how an operator computes in fixed point."""
     operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
     rounded = dict[str, Stored]()
     for name, values in call.constants.items():
@@ -473,21 +453,21 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         if isinstance(operator, Prepared) or not _fits(number, values):
             return None
         operands[name], rounded[name] = exact_fixed_of(number, values), number.round_values
-    if None in operands.values():
+    formats: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
+    if len(formats) < len(operands):
         return None
-    found: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
     own, result = Numeric.of(operator).result_format(call), call.result.quantized
     rounds = own is None and has_scale(result)
     if own is None:
         bits = (0, MEAN_BITS) if rounds else exact_bits(result)
         if bits is None:
             return None
-        own = Exact.of(operator).exact_result(call.with_formats(found), bits[1] + 1)
-    return None if own is None else _Plan(found, own, rounded=rounded, rounds=rounds)
+        own = Exact.of(operator).exact_result(call.with_formats(formats), bits[1] + 1)
+    return None if own is None else _Plan(formats, own, rounded=rounded, rounds=rounds)
 
 
 def _fits(number: Format, values: Tensor) -> bool:
-    """Return whether the blocks of a constant lie along a dimension that it has."""
+    """True where the blocks of a constant lie along a dimension that it has."""
     axis = number.blocking[1] if isinstance(number, BlockFormat) else -1
     return -max(1, values.dim()) <= axis < max(1, values.dim())
 
@@ -496,51 +476,31 @@ def _is_move(operator: Operator) -> bool:
     return Numeric.of(operator).keeps_format and not operator.casts
 
 
-def _takes(node: Node) -> bool:
-    """Return whether a node takes its producer's format, which is known."""
-    if node.op != "call_function" or common(node).operator is None:
+def _moves(node: Node) -> bool:
+    """True where a node takes its producer's format, which is known."""
+    operator = operator_at(node)
+    if operator is None or operator.role is not None or not _is_move(operator):
         return False
-    operator = operator_of(node)
-    known = all(spec.format is not None for spec in common(node).operands.values())
-    return known and _is_move(operator) and operator.role is None
+    return all(spec.format is not None for spec in common(node).operands.values())
 
 
-def _moves(node: Node, operator: Operator) -> bool:
-    return common(node).operands["data_in_0"].quantized.name in operator.formats
+def _has_hardware(node: Node) -> bool:
+    return common(node).operands["data_in_0"].quantized.name in operator_of(node).formats
 
 
 def _common_format(node: Node) -> Format:
-    """Return the one format of all that a node moves."""
-    given = [common(producer).results["data_out_0"] for _, producer in stream_operands(node)]
-    formats = {spec.format for spec in given}
-    (number,) = formats if len(formats) == 1 else (None,)
-    if number is None or number.name not in operator_of(node).formats:
+    """The one format of all that a node moves, where it has hardware for it; else its own."""
+    formats = {common(item).results["data_out_0"].format for _, item in stream_operands(node)}
+    number = formats.pop()
+    if formats or number is None or number.name not in operator_of(node).formats:
         number = common(node).operands["data_in_0"].format
     assert number is not None
     return number
 
 
-def _bridge(node: Node, number: Format) -> Format:
-    if (found := exact_float(number)) is not None:
-        return found
+def _carrier(node: Node, number: Format) -> Format:
+    """Float that holds all numbers of a format, or as many bits of fixed point."""
+    if (exact := exact_float(number)) is not None:
+        return exact
     bits = sum(item.width_bits for item in number.stream_fields(1))
     return format_class(DEFAULT_FORMAT).fit(*observed_range(node, "data_in_0"), width=bits)
-
-
-def _set(node: Node, number: Format) -> None:
-    known = common(node)
-    operands = {name: spec.with_format(number) for name, spec in known.operands.items()}
-    results = {name: spec.with_format(number) for name, spec in known.results.items()}
-    update(node, common=replace(known, operands=operands, results=results))
-
-
-def _return_as(mg: MaseGraph, node: Node, asked: Format | None) -> None:
-    """Cast what leaves the graph to the format that was asked for."""
-    given = common(node).results["data_out_0"]
-    if asked is None or given.format == asked:
-        return
-    readers = [user for user in node.users if user.op == "output"]
-    if readers:
-        cast = insert_after(mg, node, ROLE, given, given.with_format(asked))
-        for user in readers:
-            user.replace_input_with(node, cast)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import partial
 
 from torch import Tensor
 from torch.fx import Node
@@ -12,19 +13,16 @@ from torch.fx import Node
 from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats import Format
-from mase_hw.graph.calls import constant_value, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
-from mase_hw.graph.shapes import run_with
 from mase_hw.graph.streams import consumers
-from mase_hw.ops import operator_for
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of
+from mase_hw.passes.canonical.software_metadata import run_batches, tensors_of
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
-from mase_hw.passes.formats._observers import OBSERVERS, Fit, Observer, Sample, check_percentile
+from mase_hw.passes.formats._observers import OBSERVERS, Observer, Sample, check_percentile
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
+from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.registry import nearest
 
 Observations = Mapping[str, Mapping[str, Sample]]
@@ -54,27 +52,16 @@ def observe(mg: MaseGraph, data: Iterable[object]) -> Observations:
             )
         results[node].add(value)
 
-    states: dict[str, Tensor] = {}
-    for batch in batches_of(data):
-        inputs = batch_inputs(mg, batch)
-        if all(value.numel() for value in inputs):
-            run_with(mg, inputs, visit, states)
+    run_batches(mg, data, visit)
     if not results:
         raise DataError("calibration data is empty; give at least one batch with one sample")
-    return {node.name: _tensors(mg, node, results) for node in mg.nodes}
-
-
-def _tensors(mg: MaseGraph, node: Node, results: Mapping[Node, Sample]) -> dict[str, Sample]:
-    found = {"data_out_0": results[node]} if node in results else {}
-    operator = operator_for(node.target) if node.op == "call_function" else None
-    for name, value in tensor_arguments(node, operator.operand_names) if operator else ():
-        constant = constant_value(mg.model, value)
-        if constant is not None:
-            found[name] = Sample()
-            found[name].add(constant)
-        elif isinstance(value, Node) and value in results:
-            found[name] = results[value]
-    return found
+    return {
+        node.name: {
+            **({"data_out_0": results[node]} if node in results else {}),
+            **tensors_of(mg, node, results.get, Sample),
+        }
+        for node in mg.nodes
+    }
 
 
 @graph_pass
@@ -116,7 +103,8 @@ def calibrate_analysis_pass(
     parsed = Configuration.parse(config or {}, [node.name for node in nodes])
     entries = quantize.entries_of(mg, parsed)
     configured = {node for node, entry in entries.items() if entry.get("name") is not None}
-    resolved: dict[str, object] = {"by": "name", "default": {"config": _family(parsed.default)}}
+    default = {key: value for key, value in parsed.default.items() if value is not None}
+    resolved: dict[str, object] = {"by": "name", "default": {"config": default}}
     for node, entry in entries.items():
         quantize.check_keys(node, entry)
         chosen: dict[str, Format] = {}
@@ -133,11 +121,11 @@ def calibrate_analysis_pass(
                             "be fitted to them; give other data"
                         )
                     fields = with_sign(cls, fields, sample.minimum, said)
-                    chosen[name] = of_streams(sample, _by_range(cls, fields), share)
+                    chosen[name] = of_streams(sample, partial(cls.fit, **fields), share)
                 else:
                     fields = with_sign(cls, fields, float(constant.min()), said)
-                    made = _of_constant(constant, cls, fields, of_constants, share)
-                    chosen[name] = quantize.rounded_best(made, constant, fields, groups, words)
+                    number = _of_constant(constant, cls, fields, of_constants, share)
+                    chosen[name] = quantize.rounded_best(number, constant, fields, groups, words)
             except FormatError as error:
                 where = f"{name} of {node.name} ({metadata(node).source})"
                 raise FormatError(f"{where}: {error}") from error
@@ -151,17 +139,13 @@ def _observer(name: str) -> Observer:
     return OBSERVERS[name]
 
 
-def _by_range(cls: type[Format], fields: Mapping[str, object]) -> Fit:
-    return lambda low, high: cls.fit(low, high, **fields)
-
-
 def _of_constant(
     values: Tensor, cls: type[Format], fields: Table, observer: Observer, share: float
 ) -> Format:
-    """Return the format that an observer chooses for known values, each channel by itself."""
+    """Format that an observer chooses for constants, each channel by itself."""
     axis = fields.get("channel_axis")
-    given = any(isinstance(field, list | tuple) for field in fields.values())
-    if axis is not None and not given and -values.dim() <= axis < values.dim():
+    explicit = any(isinstance(field, list | tuple) for field in fields.values())
+    if axis is not None and not explicit and -values.dim() <= axis < values.dim():
         rows = values.detach().movedim(axis, 0)
         alone = {**fields, "channel_axis": None}
         return cls.of_channels(
@@ -179,7 +163,7 @@ def _of_constant(
 def _open_tensors(
     node: Node, entry: Mapping[str, object], configured: set[Node], config: Configuration
 ) -> list[tuple[str, tuple[str, ...], Mapping[str, object]]]:
-    """Return the tensors of a node that need a format of their own, their words and entry."""
+    """Tensors of a node that need a format of their own, with their words and entry."""
     if node not in configured:
         return []
     if shares_format(node):
@@ -193,12 +177,7 @@ def _open_tensors(
 
 
 def _feeds(node: Node, configured: set[Node]) -> bool:
-    """Return true when a configured node takes the result, perhaps through nodes that keep it."""
     return any(
         user in configured or (keeps_format(user) and _feeds(user, configured))
         for user, _ in consumers(node)
     )
-
-
-def _family(entry: Mapping[str, object]) -> dict[str, object]:
-    return {key: value for key, value in entry.items() if value is not None}

@@ -219,7 +219,6 @@ class _Ways:
 
 
 def _own_db(node: Node) -> float:
-    """Decibels that the format of an input explains; others read it rounded by themselves."""
     tensors = metadata(node).common if node.op == "placeholder" else None
     number_format = tensors.results["data_out_0"].format if tensors else None
     return precision_db(number_format) if number_format else _EXACT_DB

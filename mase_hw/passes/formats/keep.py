@@ -34,13 +34,14 @@ from mase_hw.ops import (
     Exact,
     Multiplying,
     Numeric,
+    Operator,
     Rescaled,
     Selecting,
     Weighted,
     carried,
     operator_for,
 )
-from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._insert import free_name, insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -52,13 +53,14 @@ from mase_hw.passes.formats._between import (
 )
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
-from mase_hw.passes.formats.shared_formats import operator_of, shares_format
+from mase_hw.passes.formats.edges import operator_at, operator_of
 
 STEPS = "steps"
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
 FINER_BITS = (16, 14, 12, 10, 8)
+ENDS = torch.tensor([-math.inf, math.inf])
 
 
 @graph_pass
@@ -82,56 +84,51 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
     mg = absorb_scales(mg.copy())
-    while _hoist(mg):
+    while any(_hoist(mg, node) for node in mg.nodes if is_rounding(node)):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
     for node in mg.nodes:
-        if node.op == "call_function" and not is_rounding(node) and _absorbs(node):
-            number = _asked(node)
-            if number is not None and _may_give(mg, node, number, formats):
-                formats[node] = number
+        operator = operator_at(node)
+        absorbs = operator is not None and operator.casts and not _commutes(operator)
+        number = _asked(node) if absorbs and not is_rounding(node) else None
+        if number is not None and _may_give(mg, node, number, formats):
+            formats[node] = number
     for node, number in formats.items():
         update(node, exact=True)
         if node.op == "placeholder":
             update(node, declared={"data_out_0": number})
         for rounding in list(node.users):
             _join(mg, node, rounding)
-    known, kept = _declare(mg, formats)
-    stepped = _in_steps(mg, known)
-    if stepped is not None:
-        mg = stepped
-        formats = {mg.node(node.name): number for node, number in formats.items()}
-        _, kept = _declare(mg, formats)
+    declared = _Declared(mg, formats)
+    if _in_steps(mg, declared.streams):
+        mg, _ = add_common_metadata_analysis_pass(mg)
+        declared = _Declared(mg, {mg.node(node.name): item for node, item in formats.items()})
     mg.recompile()
-    return mg, {"kept": kept}
+    return mg, {"kept": declared.names}
 
 
-def _hoist(mg: MaseGraph) -> bool:
-    """Move one rounding up past a node that commutes with it, or drop one that does nothing."""
-    for node in mg.nodes:
-        if not is_rounding(node):
-            continue
-        (producer,) = node.all_input_nodes
-        if is_rounding(producer) and _format(producer) == _format(node):
-            _join(mg, producer, node)
-            return True
-        if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
-            continue
-        if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
-            continue
-        number = _asked(producer)
-        if number is None or _moves_bounds(producer):
-            continue
-        update(producer, exact=True)
-        _round_operands(mg, producer, node)
-        for rounding in list(producer.users):
-            rounding.replace_all_uses_with(producer)
-            erase_node(mg, rounding)
-        if _does_nothing(mg, producer, number):
-            producer.replace_all_uses_with(producer.all_input_nodes[0])
-            erase_node(mg, producer)
+def _hoist(mg: MaseGraph, rounding: Node) -> bool:
+    """Move a rounding up past a node that commutes with it, or drop one that does nothing."""
+    (producer,) = rounding.all_input_nodes
+    if is_rounding(producer) and _format(producer) == _format(rounding):
+        _join(mg, producer, rounding)
         return True
-    return False
+    if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
+        return False
+    if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
+        return False
+    number = _asked(producer)
+    if number is None or _moves_bounds(producer):
+        return False
+    update(producer, exact=True)
+    _round_operands(mg, producer, rounding)
+    for user in list(producer.users):
+        user.replace_all_uses_with(producer)
+        erase_node(mg, user)
+    if _does_nothing(mg, producer, number):
+        producer.replace_all_uses_with(producer.all_input_nodes[0])
+        erase_node(mg, producer)
+    return True
 
 
 def _join(mg: MaseGraph, node: Node, rounding: Node) -> None:
@@ -146,36 +143,33 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
     """Round every stream that a node takes, as its result is."""
     target = overload(rounding.target)
     for producer in {item: None for _, item in stream_operands(node)}:
-        name = unique_name(f"{producer.name}_rounded", [item.name for item in mg.nodes])
+        name = free_name(mg, f"{producer.name}_rounded")
+        arguments = producer, *rounding.args[1:]
         with mg.fx_graph.inserting_before(node):
-            made = mg.fx_graph.create_node(
-                "call_function", target, (producer, *rounding.args[1:]), {}, name=name
-            )
+            rounded = mg.fx_graph.create_node("call_function", target, arguments, name=name)
         spec = common(producer).results["data_out_0"].with_format(None)
-        known = CommonMetadata(common(rounding).operator, {"data_in_0": spec}, {"data_out_0": spec})
-        made.meta["mase"] = metadata(rounding)
-        update(made, common=known)
-        node.replace_input_with(producer, made)
+        rounded.meta["mase"] = metadata(rounding)
+        operator = common(rounding).operator
+        known = CommonMetadata(operator, {"data_in_0": spec}, {"data_out_0": spec})
+        update(rounded, common=known)
+        node.replace_input_with(producer, rounded)
 
 
 def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
-    """Return whether a function gives every code of a format back, as a bound beyond them does."""
+    """True for a function that gives every code of a format back, as a bound beyond them does."""
     operator, streams = operator_of(node), stream_operands(node)
-    if not isinstance(operator, Elementwise) or len(streams) != 1:
+    if not isinstance(operator, Elementwise) or len(streams) != 1 or mg.call(node).constants:
         return False
-    if number.bits_per_element > MAX_WIDTH_BITS:
+    if number.bits_per_element > MAX_WIDTH_BITS or number.name not in operator.formats:
         return False
-    call = mg.call(node)
-    if call.constants or number.name not in operator.formats:
-        return False
-    low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
+    low, high = number.encode(ENDS).tolist()
     if low > high:
         # Codes of floats, the sign beside: no bound leaves both of their zeros.
         return False
     codes = torch.arange(low, high + 1)
-    given = {"data_in_0": number.decode(codes)}
-    found = operator.compute(node.target, aten_arguments(node), given)
-    return torch.equal(number.encode(found), codes)
+    operands = {"data_in_0": number.decode(codes)}
+    values = operator.compute(node.target, aten_arguments(node), operands)
+    return torch.equal(number.encode(values), codes)
 
 
 def _moves_bounds(node: Node) -> bool:
@@ -191,31 +185,25 @@ def _keeps_bounds(node: Node, number: Format) -> bool:
     if len(stream_operands(node)) > 1 or not (isinstance(operator_of(node), Elementwise) or pads):
         return True
     shape = common(node).operands["data_in_0"].shape
-    for end in number.decode(number.encode(torch.tensor([-math.inf, math.inf]))).tolist():
+    for end in number.decode(number.encode(ENDS)).tolist():
         result = overload(node.target)(torch.full(shape, end), *node.args[1:], **node.kwargs)
         if not torch.equal(number.round_values(result), result):
             return False
     return True
 
 
-def _commutes(node: Node) -> bool:
-    """Return whether rounding the operands of a node rounds its result alike."""
-    return common(node).operator is not None and Numeric.of(operator_of(node)).keeps_format
+def _commutes(operator: Operator) -> bool:
+    return Numeric.of(operator).keeps_format
 
 
 def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
-    """Return whether a node keeps formats, or chooses between elements of several streams."""
-    if common(node).operator is None or _commutes(node):
-        return common(node).operator is not None and not Numeric.of(operator_of(node)).jumps
-    operator = operator_of(node)
+    """True for a node that keeps formats, or chooses between elements of several streams."""
+    operator = operator_at(node)
+    if operator is None or _commutes(operator):
+        return operator is not None and not Numeric.of(operator).jumps
     if not isinstance(operator, Selecting) or mg.call(node).constants:
         return False
     return len(stream_operands(node)) > 1 and not Numeric.of(operator).result_format(mg.call(node))
-
-
-def _absorbs(node: Node) -> bool:
-    """Return whether a node may round its result to what the model says."""
-    return common(node).operator is not None and operator_of(node).casts and not _commutes(node)
 
 
 def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]) -> bool:
@@ -226,19 +214,15 @@ def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, 
     operator = operator_of(node)
     if not Numeric.of(operator).approximates:
         return True
-    known = _streams(mg, formats)
-    given = [known.get(item) for _, item in stream_operands(node)]
-    narrow = all(item is None or item.bits_per_element <= MOST_TRIED_BITS for item in given)
-    alone = isinstance(operator, Elementwise) and len(given) == 1
+    streams = _streams(mg, formats)
+    operands = [streams.get(item) for _, item in stream_operands(node)]
+    narrow = all(item is None or item.bits_per_element <= MOST_TRIED_BITS for item in operands)
+    alone = isinstance(operator, Elementwise) and len(operands) == 1
     return alone and narrow and number.name in {*operator.formats, *carried(operator)}
 
 
-def _approximates(node: Node) -> bool:
-    return Numeric.of(operator_of(node)).approximates
-
-
 def _asked(node: Node) -> Format | None:
-    """Return the one format to which all that reads a node rounds it; None where one does not.
+    """The one format to which all that reads a node rounds it; None where one does not.
 
     Raises:
         UnsupportedError: where there are several.
@@ -258,29 +242,26 @@ def _asked(node: Node) -> Format | None:
     )
 
 
-def _in_steps(mg: MaseGraph, known: Mapping[Node, Format]) -> MaseGraph | None:
+def _in_steps(mg: MaseGraph, streams: Mapping[Node, Format]) -> bool:
     """Let operators take steps of a scale that they have no hardware for, where they can.
 
     Steps are whole numbers, so that nothing is rounded once more.
     """
-    taken: list[Node] = []
-    for node, number in [*known.items()]:
+    changed = False
+    for node, number in [*streams.items()]:
         for user in [item for item in node.users if item.op == "call_function"]:
             operator = operator_for(user.target)
             if not isinstance(operator, Rescaled) or number.name in operator.formats:
                 continue
             call = mg.call(user)
-            if not has_scale(number):
-                continue
-            if [*call.streams] == ["data_in_0"]:
+            if has_scale(number) and [*call.streams] == ["data_in_0"]:
                 unit = float(number.real_scale)
-                steps = insert_after(
-                    mg, node, STEPS, *[common(node).results["data_out_0"]] * 2, (unit, False)
-                )
+                spec = common(node).results["data_out_0"]
+                steps = insert_after(mg, node, STEPS, spec, spec, (unit, False))
                 write = partial(_written, operator, call, unit)
                 rewrite(mg, user, call, write, {"data_in_0": steps})
-                taken.append(steps)
-    return add_common_metadata_analysis_pass(mg)[0] if taken else None
+                changed = True
+    return changed
 
 
 def _written(operator: Rescaled, call: Call, unit: float, operands: Table) -> list[Tensor]:
@@ -288,137 +269,149 @@ def _written(operator: Rescaled, call: Call, unit: float, operands: Table) -> li
 
 
 def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format]:
-    """Return the formats of all streams that the model rounds, behind what moves them too."""
-    known = dict(formats)
+    """Formats of all streams that the model rounds, behind what moves them too."""
+    streams = dict(formats)
     for node in mg.nodes:
-        if node.op != "call_function" or common(node).operator is None:
+        operator = operator_at(node)
+        if operator is None:
             continue
-        given = {known.get(item) for _, item in stream_operands(node)}
+        operands = {streams.get(item) for _, item in stream_operands(node)}
+        number: Format | None = None
         if is_rounding(node):
-            known[node] = _format(node)
-        elif (
-            node not in known
-            and (_commutes(node) or _commutes_with_rounding(mg, node))
-            and len(given) == 1
-        ):
-            (number,) = given
-            if number is not None and (metadata(node).exact or _keeps_bounds(node, number)):
-                known[node] = number
-        elif node not in known:
-            own = _own_format(mg, node, known)
-            if own is not None:
-                known[node] = own
-    return known
+            number = _format(node)
+        elif node in streams:
+            continue
+        elif len(operands) == 1 and (_commutes(operator) or _commutes_with_rounding(mg, node)):
+            (moved,) = operands
+            exact = moved is not None and (metadata(node).exact or _keeps_bounds(node, moved))
+            number = moved if exact else None
+        else:
+            number = _own_format(mg, node, streams)
+        if number is not None:
+            streams[node] = number
+    return streams
 
 
-def _declare(mg: MaseGraph, formats: Mapping[Node, Format]) -> tuple[dict[Node, Format], list[str]]:
-    """Note the formats of operands and results of all nodes behind rounded streams.
+class _Declared:
+    """Formats of operands and results of all nodes behind rounded streams, noted on the nodes.
 
-    Returns:
-        The formats of all exact streams, and the names of the nodes.
+    Args:
+        mg: the graph, whose nodes are changed.
+        formats: those of the streams that the model rounds.
+
+    Attributes:
+        streams: the formats of all exact streams.
+        names: the nodes with such formats.
     """
-    known, ahead = _streams(mg, formats), _rounded_later(mg, formats)
-    kept = []
-    for node in mg.nodes:
-        if node.op != "call_function" or common(node).operator is None:
-            continue
-        operator, streams = operator_of(node), stream_operands(node)
-        given = {name: known[item] for name, item in streams if item in known}
-        moves = _commutes(node) and (not operator.casts or shares_format(node))
-        if moves and not is_rounding(node) and len(given) == len(streams) and given:
-            one = next(iter(given.values())) if len({*given.values()}) == 1 else None
-            one = one or common_grid([*given.values()])
-            if one is not None:
-                known[node] = one
-                update(node, exact=True)
-            if one is not None and shares_format(node):
-                update(node, declared={"data_out_0": one})
-            continue
-        if moves and shares_format(node):
-            continue
-        result = {"data_out_0": known[node]} if node in known else {}
-        has = {*operator.formats, *carried(operator)}
+
+    def __init__(self, mg: MaseGraph, formats: Mapping[Node, Format]) -> None:
+        self._mg = mg
+        self.streams, self.names = _streams(mg, formats), list[str]()
+        # Of whose results something is computed that the model rounds.
+        ahead = set[Node]()
+        for node in reversed([*mg.nodes]):
+            if node in formats or is_rounding(node) or node in ahead:
+                ahead.update(node.all_input_nodes)
+        for node in mg.nodes:
+            operator = operator_at(node)
+            if operator is not None and not self._moves(node, operator):
+                self._declare(node, operator, node in ahead)
+
+    def _operands(self, node: Node) -> tuple[dict[str, Format], bool]:
+        """Formats of the exact streams that a node takes, and whether those are all."""
+        streams = stream_operands(node)
+        operands = {name: self.streams[item] for name, item in streams if item in self.streams}
+        return operands, bool(operands) and len(operands) == len(streams)
+
+    def _moves(self, node: Node, operator: Operator) -> bool:
+        """Note the one format of what a node moves; false where it computes."""
+        shares = Numeric.of(operator).shares_format
+        if not _commutes(operator) or (operator.casts and not shares):
+            return False
+        operands, complete = self._operands(node)
+        if is_rounding(node) or not complete:
+            return shares
+        formats = [*operands.values()]
+        number = formats[0] if len({*formats}) == 1 else common_grid(formats)
+        if number is not None:
+            self.streams[node] = number
+            update(node, exact=True)
+            if shares:
+                update(node, declared={"data_out_0": number})
+        return True
+
+    def _declare(self, node: Node, operator: Operator, rounded_later: bool) -> None:
+        operands, complete = self._operands(node)
+        result = {"data_out_0": self.streams[node]} if node in self.streams else {}
+        legal = {*operator.formats, *carried(operator)}
         if isinstance(operator, Multiplying) and result:
-            has |= set(names_in(SCALED))
-        fits = given and all(number.name in has for number in given.values())
+            legal |= set(names_in(SCALED))
+        fits = bool(operands) and all(item.name in legal for item in operands.values())
         # What is left in real numbers, before or behind, has formats of the configuration.
-        kept_exactly = len(given) == len(streams) and result
-        approximates = Numeric.of(operator).approximates or isinstance(operator, Rescaled)
-        if kept_exactly and not fits and not approximates:
-            wanted = next(iter(given.values()))
+        exact, approximates = complete and bool(result), Numeric.of(operator).approximates
+        if exact and not fits and not approximates and not isinstance(operator, Rescaled):
+            number = next(iter(operands.values()))
             raise UnsupportedError(
-                f"{node.name} ({location(node)}) takes {wanted}, in which {operator.name} has no "
+                f"{node.name} ({location(node)}) takes {number}, in which {operator.name} has no "
                 "hardware; what the model says of it cannot be kept exactly"
             )
         own = {
-            name: number for name, number in metadata(node).declared.items()
-            if number.name in has or kept_exactly
+            name: item for name, item in metadata(node).declared.items()
+            if item.name in legal or exact
         }  # fmt: skip
         if "data_out_0" in own:
             # It was declared before others were written anew.
-            known.setdefault(node, own["data_out_0"])
-        declared = {**own, **(given if fits else {}), **result}
+            self.streams.setdefault(node, own["data_out_0"])
+        declared = {**own, **(operands if fits else {}), **result}
         if operator.role == COMPARISON:
-            declared |= compared_formats(mg.call(node), given)
+            declared |= compared_formats(self._mg.call(node), operands)
         elif fits and isinstance(operator, Exact) and not isinstance(operator, Weighted):
-            for name, values in mg.call(node).constants.items():
-                number = declared.get(name) or exact_constant(values, given.values())
-                declared |= {name: number} if number is not None else {}
+            for name, values in self._mg.call(node).constants.items():
+                constant = declared.get(name) or exact_constant(values, operands.values())
+                declared |= {name: constant} if constant is not None else {}
         if operator.role == STEPS:
-            declared, steps = given, _own_format(mg, node, known)
+            declared, steps = operands, _own_format(self._mg, node, self.streams)
             if steps is not None:
-                known[node] = steps
-        fine = _finer(mg, node, declared) if not result and _approximates(node) else {}
-        if fine:
-            declared, fits = {**declared, **fine}, True
-            known[node] = fine["data_out_0"]
-        if node in ahead and "data_out_0" not in declared and len(given) == len(streams) and given:
-            taken = {**own, **given}
-            between = format_between(node, mg.call(node), taken)
-            if between:
-                declared, fits = {**taken, **between}, True
-                known[node] = between["data_out_0"]
+                self.streams[node] = steps
+        between: Mapping[str, Format] = {}
+        if approximates and not result:
+            between = _finer(self._mg, node, declared)
+        if not between and rounded_later and complete and "data_out_0" not in declared:
+            between = format_between(node, self._mg.call(node), {**own, **operands})
+            declared = {**own, **operands} if between else declared
+        if between:
+            declared, fits = {**declared, **between}, True
+            self.streams[node] = between["data_out_0"]
         if declared != metadata(node).declared:
             update(node, declared=declared)
         if declared:
-            update(node, exact=bool(fits) or metadata(node).exact)
-            kept.append(node.name)
-    return known, kept
+            update(node, exact=fits or metadata(node).exact)
+            self.names.append(node.name)
 
 
-def _own_format(mg: MaseGraph, node: Node, known: Mapping[Node, Format]) -> Format | None:
-    """Return the format that an operator chooses: of whole numbers, and of steps of a format."""
-    given = {name: known.get(item) for name, item in stream_operands(node)}
-    call = mg.call(node).with_formats(given)
+def _own_format(mg: MaseGraph, node: Node, streams: Mapping[Node, Format]) -> Format | None:
+    operands = {name: streams.get(item) for name, item in stream_operands(node)}
+    call = mg.call(node).with_formats(operands)
     return Numeric.of(call.operator).result_format(call)
 
 
-def _rounded_later(mg: MaseGraph, formats: Mapping[Node, Format]) -> set[Node]:
-    """Return the nodes of whose results something is computed that the model rounds."""
-    found = set[Node]()
-    for node in reversed([*mg.nodes]):
-        if node in formats or is_rounding(node) or node in found:
-            found.update(node.all_input_nodes)
-    return found
-
-
 def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[str, Format]:
-    """Return formats in which what is approximated is rounded to the model's levels behind it.
+    """Formats in which what is approximated is rounded to the model's levels behind it.
 
     They are many times finer than the levels, the constants as well; none where nothing rounds.
     """
-    levels = [_format(user) for user in node.users if is_rounding(user)]
-    if not levels or not has_steps(levels[0]):
+    levels = next((_format(user) for user in node.users if is_rounding(user)), None)
+    if not has_steps(levels):
         return {}
     call = mg.call(node)
-    given = {name: declared.get(name, whole_numbers(8)) for name in call.streams}
+    operands = {name: declared.get(name, whole_numbers(8)) for name in call.streams}
     for bits in FINER_BITS:
-        found: dict[str, Format] = {"data_out_0": finer(levels[0], bits)}
+        between: dict[str, Format] = {"data_out_0": finer(levels, bits)}
         for name, values in call.constants.items():
             if name not in declared:
-                found[name] = reaching(float(values.abs().max()), bits + FINER_BITS[0] // 2)
-        if not call.operator.problems(call.with_formats({**declared, **given, **found})):
-            return found
+                between[name] = reaching(float(values.abs().max()), bits + FINER_BITS[0] // 2)
+        if not call.operator.problems(call.with_formats({**declared, **operands, **between})):
+            return between
     return {}
 
 

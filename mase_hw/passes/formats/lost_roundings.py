@@ -14,11 +14,11 @@ from mase_hw.formats import Format
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import Rounding, common, location, metadata, update
+from mase_hw.graph.rebuild import reached
 from mase_hw.graph.rounded import is_rounding
 from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Numeric, operators
-from mase_hw.passes.formats.cast import ROLE
-from mase_hw.passes.formats.shared_formats import keeps_format
+from mase_hw.ops import Numeric
+from mase_hw.passes.formats.edges import is_cast, keeps_format, operator_at
 
 # Steps of what is approximated, of one step that it is rounded to.
 FINER = 1 << 8
@@ -67,9 +67,9 @@ def lost_roundings(mg: MaseGraph) -> Iterator[LostRounding]:
             reason = "and no tensor of the graph is that any more"
             yield LostRounding(rounding, mg.fx_graph.output_node(), reason)
         for node, item in places:
-            found = _lost(node, item)
-            if found and node not in losses and not metadata(node).configured:
-                yield LostRounding(item, node, found)
+            reason = _lost(node, item)
+            if reason and node not in losses and not metadata(node).configured:
+                yield LostRounding(item, node, reason)
                 break
 
 
@@ -79,8 +79,8 @@ def note_replaced(mg: MaseGraph) -> None:
     replaced = {
         item.name for node in mg.nodes if node.op == "call_function" for item in _replaced(node)
     }
-    known = metadata(output).roundings
-    update(output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in known))
+    every = metadata(output).roundings
+    update(output, roundings=tuple(replace(item, replaced=item.name in replaced) for item in every))
 
 
 def _replaced(node: Node) -> Iterator[Rounding]:
@@ -89,22 +89,22 @@ def _replaced(node: Node) -> Iterator[Rounding]:
         return
     yield from (item for item in metadata(node).roundings if _lost(node, item))
     for _, producer in stream_operands(node):
-        before = stream_operands(producer)[0][1] if _is_cast(producer) else producer
+        before = stream_operands(producer)[0][1] if is_cast(producer) else producer
         if before is not producer and not _is_exact(before, producer):
             yield from metadata(before).roundings
 
 
 def _lost(node: Node, rounding: Rounding) -> str:
-    """Return the reason why a rounding that a node holds is lost; empty where it is kept."""
-    known = common(node)
-    if rounding.tensor in known.operands:
+    """Reason why a rounding that a node holds is lost; empty where it is kept."""
+    tensors = common(node)
+    if rounding.tensor in tensors.operands:
         # Factors of a normalisation may have gone into its scales.
         wanted = metadata(node).declared.get(rounding.tensor, rounding.number)
-        number = known.operands[rounding.tensor].format
+        number = tensors.operands[rounding.tensor].format
         if number == wanted:
             return ""
         return f"and {rounding.tensor} of {_named(node)} is {described(number)}"
-    number = known.results[rounding.tensor].format
+    number = tensors.results[rounding.tensor].format
     if number != rounding.number:
         return f"and {_named(node)} gives {described(number)}"
     if is_rounding(node):
@@ -118,34 +118,29 @@ def _lost(node: Node, rounding: Rounding) -> str:
 def _read_otherwise(node: Node, number: Format) -> str:
     """Name the first reader of a tensor that takes other values; empty where none does."""
     for user, name in consumers(node):
-        if _is_cast(user) and not metadata(user).roundings and not _is_exact(node, user):
+        if is_cast(user) and not metadata(user).roundings and not _is_exact(node, user):
             readers = [item for item, _ in consumers(user) if not metadata(item).configured]
             if readers or any(item.op == "output" for item in user.users):
                 reader = _named(readers[0]) if readers else "the output"
                 other = common(user).results["data_out_0"].format
                 return f"and {reader} takes it as {described(other)}"
         taken = common(user).operands[name].format
-        if not _is_cast(user) and taken != number:
+        if not is_cast(user) and taken != number:
             return f"and {_named(user)} takes it as {described(taken)}"
         if keeps_format(user) and common(user).results["data_out_0"].format == number:
-            found = _read_otherwise(user, number)
-            if found:
-                return found
+            reason = _read_otherwise(user, number)
+            if reason:
+                return reason
     return ""
 
 
 def _computed_otherwise(node: Node) -> str:
     """Name the first node between roundings that rounds by itself; empty where none does."""
-    waiting, seen = [item for _, item in stream_operands(node)], {node}
-    while waiting:
-        item = waiting.pop()
-        if item in seen or item.op != "call_function" or metadata(item).roundings:
-            continue
-        seen.add(item)
-        operator = operators().get(str(common(item).operator))
-        result = common(item).results["data_out_0"]
+    for item in reached(node, lambda item: filter(_is_between, _producers(item))):
+        operator, result = operator_at(item), common(item).results["data_out_0"]
         loses = (
-            operator is not None
+            item is not node
+            and operator is not None
             and not keeps_format(item)
             and operator.role is None
             and result.dtype.startswith(("float", "bfloat"))
@@ -153,21 +148,24 @@ def _computed_otherwise(node: Node) -> str:
         )
         if loses and _comes_of_rounded(item) and not metadata(item).configured:
             return f"and {_named(item)} before it is rounded to {described(result.format)}"
-        waiting += [producer for _, producer in stream_operands(item)]
     return ""
+
+
+def _is_between(node: Node) -> bool:
+    return node.op == "call_function" and not metadata(node).roundings
 
 
 def _comes_of_rounded(node: Node) -> bool:
     """True for a node that computes with rounded tensors of the model."""
-    waiting, seen = [node], set[Node]()
-    while waiting:
-        item = waiting.pop()
-        if item is not node and metadata(item).roundings:
-            return True
-        if item not in seen and item.op == "call_function":
-            seen.add(item)
-            waiting += [producer for _, producer in stream_operands(item)]
-    return False
+    computed = reached(
+        node,
+        lambda item: _producers(item) if item is node or not metadata(item).roundings else (),
+    )
+    return any(metadata(item).roundings for item in computed if item is not node)
+
+
+def _producers(node: Node) -> list[Node]:
+    return [item for _, item in stream_operands(node)] if node.op == "call_function" else []
 
 
 def _may_be_rounded(producer: Node, number: Format) -> bool:
@@ -178,38 +176,25 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     """
     if metadata(producer).roundings:
         return True
-    known = common(producer)
-    spec = known.results["data_out_0"]
-    operator = operators()[known.operator] if known.operator else None
+    spec, operator = common(producer).results["data_out_0"], operator_at(producer)
     if operator is None:
         return False
-    if _is_cast(producer):
+    if is_cast(producer):
         return _may_be_rounded(stream_operands(producer)[0][1], number)
     if not spec.dtype.startswith(("float", "bfloat")):
         return True
-    if keeps_format(producer) and all(item == spec.format for item in _taken(producer)):
+    operands = common(producer).operands.values()
+    if keeps_format(producer) and all(item.format == spec.format for item in operands):
         return all(_may_be_rounded(item, number) for _, item in stream_operands(producer))
-    given = spec.quantized
-    if not Numeric.of(operator).approximates or not is_binary(given):
+    steps = spec.quantized
+    if not Numeric.of(operator).approximates or not is_binary(steps) or not has_steps(number):
         return False
-    if not has_steps(number):
-        return False
-    return scales(given)[0] * FINER <= min(scales(number))
-
-
-def _taken(node: Node) -> list[Format | None]:
-    return [spec.format for spec in common(node).operands.values()]
+    return scales(steps)[0] * FINER <= min(scales(number))
 
 
 def _is_exact(node: Node, cast: Node) -> bool:
-    """True for a cast that changes no value."""
     number = common(node).results["data_out_0"].quantized
     return holds(common(cast).results["data_out_0"].quantized, number)
-
-
-def _is_cast(node: Node) -> bool:
-    operator = common(node).operator if node.op == "call_function" else None
-    return operator is not None and operators()[operator].role == ROLE
 
 
 def _named(node: Node) -> str:

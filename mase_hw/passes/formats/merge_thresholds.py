@@ -15,14 +15,14 @@ from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALARS, family_of, mak
 from mase_hw.graph.calls import spec_of
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, common, metadata, update
-from mase_hw.graph.rebuild import set_tensor
+from mase_hw.graph.metadata import common, metadata, update
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Call, Elementwise, TensorSpec, operator_for, operator_for_role, operators
+from mase_hw.ops import Call, Elementwise, TensorSpec, operator_for, operator_for_role
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
-from mase_hw.passes._insert import insert_after, unique_name
+from mase_hw.passes._insert import constant_metadata, free_name, insert_after, read_constant
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
+from mase_hw.passes.formats.edges import operator_at
 
 ROLE = "thresholds"
 # Operands with more codes are not tried one by one.
@@ -49,29 +49,26 @@ def merge_thresholds_transform_pass(mg: MaseGraph) -> Result:
     Returns:
         The graph, and `{"merged": {name of the thresholds: names of the nodes that they replace}}`.
     """
-    found: list[tuple[list[str], _Steps]] = []
+    chains: list[tuple[list[str], _Steps]] = []
     taken: set[Node] = set()
     for node in mg.nodes if not loops_of(mg) else ():
-        if node in taken or not _is_link(node):
-            continue
-        nodes = _chain(node)
-        steps = _longest(mg, nodes)
+        nodes = _chain(node) if node not in taken and _is_link(node) else []
+        steps = _longest(mg, nodes) if nodes else None
         if steps is not None:
-            chain = nodes[: steps.length]
-            taken.update(chain)
-            found.append(([item.name for item in chain], steps))
-    if not found:
+            taken.update(nodes[: steps.length])
+            chains.append(([item.name for item in nodes[: steps.length]], steps))
+    if not chains:
         return mg, {"merged": {}}
     mg = mg.copy()
-    merged = {}
-    for names, steps in found:
-        merged[_replace(mg, [mg.node(name) for name in names], steps)] = names
+    merged = {
+        _replace(mg, [mg.node(name) for name in names], steps): names for names, steps in chains
+    }
     mg.recompile()
     return mg, {"merged": merged}
 
 
 def is_merged(mg: MaseGraph) -> bool:
-    """Return whether thresholds stand in a graph for what was computed before."""
+    """True where thresholds stand in a graph for what was computed before."""
     target = operator_for_role(ROLE)
     return any(operator_for(node.target) is target for node in mg.nodes)
 
@@ -96,35 +93,29 @@ class _Steps:
 
 
 def _is_link(node: Node) -> bool:
-    """Return whether a node computes element by element from one stream."""
-    if node.op != "call_function" or common(node).operator is None:
+    """True for a node that computes element by element from one stream of scalars."""
+    if not isinstance(operator_at(node), Elementwise) or len(common(node).results) != 1:
         return False
-    operator = operators()[str(common(node).operator)]
-    streams = stream_operands(node)
-    if not isinstance(operator, Elementwise) or len(streams) != 1 or len(common(node).results) != 1:
-        return False
-    result, given = common(node).results["data_out_0"], common(streams[0][1]).results["data_out_0"]
-    scalars = FIXED_POINT | SCALARS
-    families = [
-        None if item.format is None else family_of(type(item.format)) for item in (result, given)
-    ]
-    return result.shape == given.shape and all(item in scalars for item in families)
+    specs = [common(item).results["data_out_0"] for item in (node, *_taken(node))]
+    families = {None if item.format is None else family_of(type(item.format)) for item in specs}
+    alike = len(specs) == 2 and specs[0].shape == specs[1].shape
+    return alike and families <= FIXED_POINT | SCALARS
+
+
+def _taken(node: Node) -> list[Node]:
+    return [producer for _, producer in stream_operands(node)]
 
 
 def _chain(first: Node) -> list[Node]:
-    """Return the nodes from `first` on of which each alone takes the one before."""
     nodes = [first]
-    while len(nodes[-1].users) == 1:
-        (user,) = nodes[-1].users
-        if not _is_link(user):
-            break
+    while len(nodes[-1].users) == 1 and _is_link(user := next(iter(nodes[-1].users))):
         nodes.append(user)
     return nodes
 
 
 def _longest(mg: MaseGraph, nodes: Sequence[Node]) -> _Steps | None:
-    """Return the steps of the longest beginning of a chain that is worth them."""
-    data = common(stream_operands(nodes[0])[0][1]).results["data_out_0"]
+    """Steps of the longest beginning of a chain that is worth them."""
+    data = common(_taken(nodes[0])[0]).results["data_out_0"]
     if not is_fixed(data) or fixed(data).width > MAX_WIDTH:
         return None
     # Truths and indices may be read as such.
@@ -145,7 +136,7 @@ def _longest(mg: MaseGraph, nodes: Sequence[Node]) -> _Steps | None:
 
 
 def _steps(calls: Sequence[Call], data: TensorSpec) -> _Steps | None:
-    """Return what a chain computes as steps, None where it does not rise or fall throughout."""
+    """What a chain computes as steps; None where it does not rise or fall throughout."""
     number = fixed(data)
     low, high = number.minimum_code, number.maximum_code
     codes = torch.arange(low, high + 1)
@@ -179,7 +170,7 @@ def _steps(calls: Sequence[Call], data: TensorSpec) -> _Steps | None:
 
 
 def _varying(calls: Sequence[Call], data: TensorSpec) -> torch.Size:
-    """Return the shape of one inference in which dimensions without constants are one element."""
+    """Shape of one inference in which dimensions without constants are one element."""
     sizes = [1] * len(data.shape)
     for call in calls:
         for values in call.constants.values():
@@ -190,42 +181,31 @@ def _varying(calls: Sequence[Call], data: TensorSpec) -> torch.Size:
 
 
 def _replace(mg: MaseGraph, nodes: Sequence[Node], steps: _Steps) -> str:
-    """Put thresholds in the place of nodes, and return their name."""
-    ((_, producer),) = stream_operands(nodes[0])
-    given, last = common(producer).results["data_out_0"], nodes[-1]
-    result = common(last).results["data_out_0"]
-    data, number = fixed(given), result.quantized
-    values = number.decode(torch.tensor([steps.lowest, steps.lowest + steps.size]))
-    first = nodes[0]
+    first, last = nodes[0], nodes[-1]
+    (producer,) = _taken(first)
+    operand, result = (common(item).results["data_out_0"] for item in (producer, last))
+    data = fixed(operand)
+    codes = torch.tensor([steps.lowest, steps.lowest + steps.size])
+    low, high = result.quantized.decode(codes)
     bounds = steps.bounds.double() * 2.0**-data.frac_width
     width = data.width + 1 + (not data.signed)
-    formats = {
-        "bounds": make_format(
-            {"name": DEFAULT_FORMAT, "width": width, "frac_width": data.frac_width}
-        ),
-        "signs": make_format({"name": DEFAULT_FORMAT, "width": 2, "frac_width": 0}),
+    constants = {
+        "bounds": (bounds, {"width": width, "frac_width": data.frac_width}),
+        "signs": (steps.signs, {"width": 2, "frac_width": 0}),
     }
-    read: dict[str, Node] = {}
-    for key, tensor in (("bounds", bounds), ("signs", steps.signs)):
-        target = unique_name(f"{first.name}_{key}", [item.name for item in mg.nodes])
-        set_tensor(mg.model, target, tensor)
-        with mg.fx_graph.inserting_before(first):
-            read[key] = mg.fx_graph.get_attr(target)
-        read[key].meta["mase"] = MaseMetadata(
-            metadata(first).module_path,
-            metadata(first).source,
-            CommonMetadata(None, {}, {"data_out_0": spec_of(tensor).with_format(formats[key])}),
-        )
-    step = float(values[1] - values[0])
-    arguments = (read["bounds"], read["signs"], float(values[0]), step)
-    made = insert_after(mg, last, ROLE, given, result, arguments, first.name)
-    made.replace_input_with(last, producer)
-    constants = {key: common(item).results["data_out_0"] for key, item in read.items()}
-    known = replace(common(made), operands={"data_in_0": given, **constants})
-    update(made, common=known, source=metadata(first).source)
+    read, operands = list[Node](), {"data_in_0": operand}
+    for key, (values, fields) in constants.items():
+        spec = spec_of(values).with_format(make_format({"name": DEFAULT_FORMAT, **fields}))
+        name = free_name(mg, f"{first.name}_{key}")
+        read.append(read_constant(mg, first, name, values, constant_metadata(first, spec)))
+        operands[key] = spec
+    arguments = (*read, float(low), float(high - low))
+    thresholds = insert_after(mg, last, ROLE, operand, result, arguments, first.name)
+    thresholds.replace_input_with(last, producer)
+    source, tensors = metadata(first).source, replace(common(thresholds), operands=operands)
+    update(thresholds, common=tensors, source=source)
     for user in list(last.users):
-        if user is not made:
-            user.replace_input_with(last, made)
+        user.replace_input_with(last, thresholds)
     for node in reversed(nodes):
         erase_node(mg, node)
-    return made.name
+    return thresholds.name

@@ -23,15 +23,18 @@ from mase_hw.passes._pass import Result
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats.cast import insert_casts_transform_pass
-from mase_hw.passes.formats.losses import part_inputs
-from mase_hw.passes.formats.shared_formats import (
-    SharedFormats,
+from mase_hw.passes.formats.edges import (
+    Offers,
     casts,
+    insert_casts_transform_pass,
     keeps_format,
+    operator_at,
     operator_of,
+    set_format,
+    set_formats,
     shares_format,
 )
+from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 from mase_hw.registry import nearest
 
@@ -98,24 +101,27 @@ def quantize_transform_pass(mg: MaseGraph, pass_args: Mapping[str, object] | Non
         # An input that only layout operators read.
         inputs = [node for node in mg.inputs if node not in losses]
         words |= dict.fromkeys(inputs, (("data_in", "data_in_0"), config.default))
-    alone = {node: partial(_result_format, mg, *given) for node, given in words.items()}
-    shared = SharedFormats(mg, configured, alone)
-    shared.widen_joined(configured - explicit.keys())
+    alone = {
+        node: partial(fitted_format, mg, name="data_out_0", groups=groups, entry=entry)
+        for node, (groups, entry) in words.items()
+    }
+    offers = Offers(mg, configured, alone)
+    offers.widen_joined(configured - explicit.keys())
     explicit |= {
         node: formats["data_out_0"]
         for node, formats in whole.items()
-        if node in words or shared.wanted(node)
+        if node in words or any(offers.asked(node))
     }
     explicit |= {
         node: known["data_out_0"] for node in mg.inputs if (known := metadata(node).declared)
     }
     for node in mg.inputs:
-        found = input_format(node, shared.wanted(node))
-        if found is not None and node not in whole and node not in explicit:
-            explicit[node] = found
+        joined = input_format(node, [*offers.asked(node)])
+        if joined is not None and node not in whole and node not in explicit:
+            explicit[node] = joined
     for node in mg.nodes:
         if node not in losses:
-            _set_result(mg, node, configured, shared, explicit)
+            _set_result(mg, node, configured, offers, explicit)
     part_inputs(mg, losses)
     return insert_casts_transform_pass(mg, {})
 
@@ -137,7 +143,7 @@ def _check_folded(node: Node) -> None:
 
 
 def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
-    """Return the entry of every node that may have one: configured, or what it declares.
+    """Entry of every node that may have one: configured, or what it declares.
 
     Raises:
         ConfigError: when a configuration gives no node a format.
@@ -148,7 +154,7 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
     if unused and not _rounds(config.default):
         _refuse_unused(mg, config, nodes)
     declaring = {node for node in nodes if own[node] is None and metadata(node).declared}
-    found: dict[Node, Table] = {}
+    entries: dict[Node, Table] = {}
     for node in nodes:
         entry = own[node]
         if node in declaring:
@@ -156,8 +162,8 @@ def entries_of(mg: MaseGraph, config: Configuration) -> dict[Node, Table]:
         elif entry is None:
             between = keeps_format(node) and (metadata(node).exact or _leads_to(node, declaring))
             entry = {"name": None} if between else config.default
-        found[node] = entry
-    return found
+        entries[node] = entry
+    return entries
 
 
 def _rounds(entry: Mapping[str, object]) -> bool:
@@ -166,11 +172,10 @@ def _rounds(entry: Mapping[str, object]) -> bool:
 
 
 def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) -> None:
-    """Raise for keys that no node of a graph has."""
     kinds = sorted({str(common(node).operator) for node in nodes})
     names = [node.name for node in nodes]
-    known = {"type": kinds, "name": names, "regex_name": names}
-    legal = "; ".join(f"by {item}: {', '.join(known[item]) or 'nothing'}" for item in config.by)
+    keys = {"type": kinds, "name": names, "regex_name": names}
+    legal = "; ".join(f"by {item}: {', '.join(keys[item]) or 'nothing'}" for item in config.by)
     raise ConfigError(
         f"configuration: {', '.join(config.entries)} selects nothing in {mg.name}, and there is no "
         f"default, so that nothing has a number format; there is {legal}"
@@ -178,14 +183,14 @@ def _refuse_unused(mg: MaseGraph, config: Configuration, nodes: Iterable[Node]) 
 
 
 def configurable(mg: MaseGraph) -> list[Node]:
-    """Return the nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
+    """The nodes that a configuration may give formats: none of a loss, see `loss_nodes`."""
     losses = loss_nodes(mg)
     nodes = [node for node in mg.nodes if node.op == "call_function" and node not in losses]
     return [node for node in nodes if casts(node)]
 
 
 def _leads_to(node: Node, declaring: set[Node]) -> bool:
-    """Return true when layers that declare formats alone take a result, as it is."""
+    """True when layers that declare formats alone take a result, as it is."""
     users = [user for user, _ in consumers(node)]
     return bool(users) and all(
         user in declaring or (keeps_format(user) and _leads_to(user, declaring)) for user in users
@@ -193,24 +198,27 @@ def _leads_to(node: Node, declaring: set[Node]) -> bool:
 
 
 def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) -> Record:
-    """Return the entry of a node that declares formats; other operands take the default's.
+    """Entry of a node that declares formats; other operands take the default's.
 
     Where its operator has no hardware for the two together, they take the fields of the first.
     """
-    known = metadata(node).declared
-    entry = entry_of(known)
+    declared = metadata(node).declared
+    entry = entry_of(declared)
     if shares_format(node):
         return entry
     if metadata(node).exact and EXACT in _options(node):
         entry[EXACT] = 1
     for name in common(node).operands:
-        if name in known or default.get("name") is None:
+        if name in declared or default.get("name") is None:
             continue
         call = mg.call(node)
         fitted = fitted_format(mg, node, name, words_for(name), default)
-        given = {other: fitted_format(mg, node, other, words_for(other), entry) for other in known}
         every = dict.fromkeys([*call.operands, *call.results], fitted)
-        operands = {other: item for other, item in given.items() if other in call.operands}
+        operands = {
+            other: fitted_format(mg, node, other, words_for(other), entry)
+            for other in declared
+            if other in call.operands
+        }
         if not call.operator.problems(call.with_formats({**every, **operands})):
             entry |= _words({name: fitted}, entry["name"])
     return entry
@@ -219,7 +227,7 @@ def _declared_entry(mg: MaseGraph, node: Node, default: Mapping[str, object]) ->
 def words_for_result(
     node: Node, entry: Mapping[str, object], config: Configuration
 ) -> tuple[tuple[str, ...], Table]:
-    """Return the words, and the entry, of a result that no consumer asks a format for."""
+    """Words, and the entry, of a result that no consumer asks a format for."""
     if not metadata(node).declared or config.own(node.name, common(node).operator) is not None:
         return ("data_in", "data_in_0"), entry
     if config.default.get("name") is not None:
@@ -229,7 +237,7 @@ def words_for_result(
 
 
 def entry_of(formats: Mapping[str, Format]) -> Record:
-    """Return the entry of a node in which every field of every operand is given."""
+    """Entry of a node in which every field of every operand is given."""
     if not formats:
         return {}
     family = next(iter(formats.values())).name
@@ -248,12 +256,12 @@ def _words(formats: Mapping[str, Format], family: str) -> Record:
 
 
 def mentions(entry: Mapping[str, object], operand: str) -> bool:
-    """Return true when an entry gives a field of an operand."""
+    """True when an entry gives a field of an operand."""
     return any(key.startswith(f"{operand}_") for key in entry)
 
 
 def words_for(name: str) -> tuple[str, ...]:
-    """Return the words a configuration may use for an operand, the general one first."""
+    """Words that a configuration may use for an operand, the general one first."""
     return ("data_in", name) if name.startswith("data_in_") else (name,)
 
 
@@ -296,7 +304,7 @@ def check_keys(node: Node, entry: Mapping[str, object]) -> None:
 def open_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> tuple[type[Format], Record]:
-    """Return the format class of an operand and the fields that the configuration gives it."""
+    """Format class of an operand and the fields that the configuration gives it."""
     family, fields = str(entry["name"]), Record()
     for group in groups:
         for key, value in entry.items():
@@ -307,25 +315,20 @@ def open_format(
     cls = format_class(family)
     fields = {key: value for key, value in fields.items() if key in cls.field_names()}
     if not fields and not name.startswith("data_in"):
-        fields = {
-            key: value
-            for key, value in fitted_format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
-            .to_dict()
-            .items()
-            if key in cls.inherited
-        }
+        taken = fitted_format(mg, node, "data_in_0", ("data_in", "data_in_0"), entry)
+        fields = {key: item for key, item in taken.to_dict().items() if key in cls.inherited}
     if "axis" in cls.field_names() and "axis" not in fields and node.op == "call_function":
         fields["axis"] = _block_axis(node, name, cls)
     return cls, fields
 
 
 def _block_axis(node: Node, name: str, cls: type[Format]) -> int:
-    """Return the dimension of blocks that an operator asks for, or those before and after it."""
+    """Dimension of blocks that an operator asks for, or those before and after it."""
     operator = operator_of(node)
     axis = Numeric.of(operator).block_axis(name) if cls.name in operator.formats else None
     if axis is None:
-        around = (_axis_around(node, cls, step, {node}) for step in (_before, _after))
-        axis = next((found for found in around if found is not None), -1)
+        around = (_axis_around(node, cls, step, {node}) for step in (_before, consumers))
+        axis = next((item for item in around if item is not None), -1)
     known = common(node)
     rank = len({**known.operands, **known.results}[name].shape)
     return axis if -axis <= max(rank, 1) else -1
@@ -337,16 +340,16 @@ def _axis_around(
     step: Callable[[Node], Iterable[tuple[Node, str]]],
     seen: set[Node],
 ) -> int | None:
-    """Return the dimension that the nearest operator asks for which has hardware for a format."""
+    """Dimension that the nearest operator asks for which has hardware for a format."""
     for other, name in step(node):
-        operator = None if other in seen or other.op != "call_function" else common(other).operator
+        operator = None if other in seen else operator_at(other)
         seen.add(other)
-        if operator is None or cls.name not in operators()[operator].formats:
+        if operator is None or cls.name not in operator.formats:
             continue
-        axis = Numeric.of(operators()[operator]).block_axis(name)
-        found = _axis_around(other, cls, step, seen) if axis is None else axis
-        if found is not None:
-            return found
+        axis = Numeric.of(operator).block_axis(name)
+        axis = _axis_around(other, cls, step, seen) if axis is None else axis
+        if axis is not None:
+            return axis
     return None
 
 
@@ -354,14 +357,10 @@ def _before(node: Node) -> Iterable[tuple[Node, str]]:
     return [(producer, "data_out_0") for _, producer in stream_operands(node)]
 
 
-def _after(node: Node) -> Iterable[tuple[Node, str]]:
-    return consumers(node)
-
-
 def fitted_format(
     mg: MaseGraph, node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> Format:
-    """Return the format of a tensor, what an entry leaves open fitted to what was observed of it.
+    """Format of a tensor, what an entry leaves open fitted to what was observed of it.
 
     Args:
         mg: a graph with common and software metadata.
@@ -370,17 +369,17 @@ def fitted_format(
         groups: the words of the entry that mean it, see `words_for`.
         entry: the entry.
     """
-    known = metadata(node)
-    if known.exact and name in known.declared:
-        return known.declared[name]
+    declared = metadata(node).declared if metadata(node).exact else {}
+    if name in declared:
+        return declared[name]
     cls, fields = open_format(mg, node, name, groups, entry)
     said = said_of_sign(node, name, groups, entry)
     try:
         constant = _constant(mg, node, name)
         if constant is not None:
             least = float(constant.min()) if constant.numel() else 0.0
-            made = cls.fit_values(constant, **with_sign(cls, fields, least, said))
-            return rounded_best(made, constant, fields, groups, entry)
+            number = cls.fit_values(constant, **with_sign(cls, fields, least, said))
+            return rounded_best(number, constant, fields, groups, entry)
         low, high = observed_range(node, name)
         return cls.fit(low, high, **with_sign(cls, fields, low, said))
     except FormatError as error:
@@ -390,26 +389,16 @@ def fitted_format(
 def rounded_best(
     number_format: Format, values: Tensor, fields: Table, groups: tuple[str, ...], entry: Table
 ) -> Format:
-    """Return the format of constants, of the least error where an entry asks for that."""
-    if not any(entry.get(f"{word}_{LEAST_ERROR}") for word in groups):
-        return number_format
-    return (
-        number_format.of_least_error(values)
-        if {*number_format.fitted} - {*fields}
-        else number_format
-    )
-
-
-def _result_format(
-    mg: MaseGraph, groups: tuple[str, ...], entry: Mapping[str, object], node: Node
-) -> Format:
-    return fitted_format(mg, node, "data_out_0", groups, entry)
+    """Format of constants, of the least error where an entry asks for that."""
+    asked = any(entry.get(f"{word}_{LEAST_ERROR}") for word in groups)
+    fits = asked and {*number_format.fitted} - {*fields}
+    return number_format.of_least_error(values) if fits else number_format
 
 
 def said_of_sign(
     node: Node, name: str, groups: tuple[str, ...], entry: Mapping[str, object]
 ) -> str | None:
-    """Return the word by which an entry says whether a tensor has a sign.
+    """Word by which an entry says whether a tensor has a sign.
 
     None where another tensor's sign is taken, as a result takes that of the operand.
     """
@@ -420,7 +409,7 @@ def said_of_sign(
 
 
 def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
-    """Return the values of a constant operand, with those of layers that share its hardware."""
+    """Values of a constant operand, with those of layers that share its hardware."""
     if node.op != "call_function":
         return None
     constant = mg.call(node).constants.get(name)
@@ -431,7 +420,7 @@ def _constant(mg: MaseGraph, node: Node, name: str) -> Tensor | None:
 
 
 def observed_range(node: Node, name: str) -> tuple[float, float]:
-    """Return the least and the largest value of an operand or a result on the example inputs.
+    """Least and largest value of an operand or a result on the example inputs.
 
     Raises:
         FormatError: when they are not finite.
@@ -439,94 +428,74 @@ def observed_range(node: Node, name: str) -> tuple[float, float]:
     software = metadata(node).software
     if software is None or name not in software.ranges:
         return -1.0, 1.0
-    found = software.ranges[name]
-    if not (math.isfinite(found.minimum) and math.isfinite(found.maximum)):
+    ends = software.ranges[name].minimum, software.ranges[name].maximum
+    if not all(map(math.isfinite, ends)):
         raise FormatError(
             "its values on the examples are not all finite numbers, so no format can be fitted "
             "to them; give other inputs, or a configuration with every frac_width"
         )
-    return found.minimum, found.maximum
+    return ends
 
 
 def _set_operands(mg: MaseGraph, node: Node, entry: Table, whole: Mapping[str, Format]) -> None:
     if entry.get("name") is None:
         return
-    known = common(node)
-    if whole:
-        operands = {name: spec.with_format(whole[name]) for name, spec in known.operands.items()}
-    elif shares_format(node):
+    call, formats = mg.call(node), dict(whole)
+    if not whole and shares_format(node):
         one = fitted_format(mg, node, "data_out_0", SHARED, entry)
-        operands = {name: spec.with_format(one) for name, spec in known.operands.items()}
-    else:
-        call = mg.call(node)
-        operands = {
-            name: spec.with_format(
-                Numeric.of(call.operator).operand_format(call, name)
-                or fitted_format(mg, node, name, words_for(name), entry)
-            )
-            if _is_value(name, spec)
-            else spec
-            for name, spec in known.operands.items()
-        }
+        formats = dict.fromkeys(call.operands, one)
+    elif not whole:
+        for name, spec in call.operands.items():
+            if _is_value(name, spec):
+                own = Numeric.of(call.operator).operand_format(call, name)
+                formats[name] = own or fitted_format(mg, node, name, words_for(name), entry)
+    set_formats(node, formats)
     options = {key: value for key, value in entry.items() if key in _options(node)}
-    update(node, common=replace(known, operands=operands, options=options))
+    update(node, common=replace(common(node), options=options))
 
 
 def _is_value(name: str, spec: TensorSpec) -> bool:
-    """Return whether an operand is a value to compute with, not where rows lie."""
+    """True for an operand that is a value to compute with, not where rows lie."""
     return name.startswith("data_in_") or spec.dtype.startswith(("float", "bfloat"))
 
 
 def _options(node: Node) -> Mapping[str, range]:
-    operator = common(node).operator
-    return Configured.of(operators().get(str(operator))).options
+    return Configured.of(operator_at(node)).options
 
 
-def _own_format(mg: MaseGraph, node: Node) -> Format | None:
-    """Return the format of a result that no configuration chooses."""
-    operator = common(node).operator
-    if operator is None:
-        return None
-    return Numeric.of(operators()[operator]).result_format(mg.call(node))
-
-
-def _for_rank(given: Format | None, rank: int) -> Format | None:
-    """Return a format whose blocks lie along a dimension that a tensor of the rank has."""
-    if given is None or "axis" not in given.field_names():
-        return given
-    fields = given.to_dict()
-    if -max(rank, 1) <= fields["axis"] < max(rank, 1):
-        return given
-    return make_format({**fields, "axis": -1})
+def _for_rank(number: Format | None, rank: int) -> Format | None:
+    """Format whose blocks lie along a dimension that a tensor of the rank has."""
+    if number is None or "axis" not in number.field_names():
+        return number
+    fields = number.to_dict()
+    legal = -max(rank, 1) <= fields["axis"] < max(rank, 1)
+    return number if legal else make_format({**fields, "axis": -1})
 
 
 def _set_result(
     mg: MaseGraph,
     node: Node,
     configured: set[Node],
-    shared: SharedFormats,
+    offers: Offers,
     explicit: Mapping[Node, Format],
 ) -> None:
     if node.op not in ("placeholder", "call_function"):
         return
-    known = common(node)
-    own = _own_format(mg, node)
+    known, operator = common(node), operator_at(node)
+    own = None if operator is None else Numeric.of(operator).result_format(mg.call(node))
     if own is not None:
-        if not casts(node):
-            given = common(stream_operands(node)[0][1]).results["data_out_0"].format
-            operands = {name: spec.with_format(given) for name, spec in known.operands.items()}
-            known = replace(known, operands=operands)
         result: Format | None = own
+        if not casts(node):
+            taken = common(stream_operands(node)[0][1]).results["data_out_0"].format
+            set_formats(node, dict.fromkeys(known.operands, taken))
     elif node in configured and shares_format(node):
-        result = common(node).operands["data_in_0"].format
+        result = known.operands["data_in_0"].format
     elif node.op == "placeholder" or node in configured:
-        result = explicit.get(node) or shared.of(node)
+        result = explicit.get(node) or offers.of(node)
     elif keeps_format(node) and stream_operands(node):
-        result = shared.kept(node)
-        operands = {name: spec.with_format(result) for name, spec in known.operands.items()}
-        result = _for_rank(result, len(known.results["data_out_0"].shape))
-        known = replace(known, operands=operands)
+        kept = offers.kept(node)
+        set_format(node, kept)
+        result = _for_rank(kept, len(known.results["data_out_0"].shape))
     else:
         return
-    specs = {name: spec.with_format(result) for name, spec in known.results.items()}
-    update(node, common=replace(known, results=specs))
+    set_formats(node, {}, dict.fromkeys(known.results, result))

@@ -24,7 +24,7 @@ from mase_hw.graph.streams import refresh_output
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.passes.formats.cast import ROLE
+from mase_hw.passes.formats.edges import ROLE
 from mase_hw.passes.formats.quantize import observed_range
 from mase_hw.registry import nearest
 
@@ -80,23 +80,22 @@ def quantize_attention_transform_pass(
 
 
 def _attention(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
-    """Return the nodes whose operator takes a query, a key and a value."""
-    found = [
+    attention = [
         node
         for node in mg.nodes
         if node.op == "call_function" and {QUERY, KEY, VALUE} <= set(aten_arguments(node))
     ]
-    if not found:
+    if not attention:
         raise ConfigError(
             f"{mg.name} has no fused attention; capture the model with attn_implementation='sdpa'"
         )
     if names is None:
-        return found
-    known = {node.name: node for node in found}
+        return attention
+    by_name = {node.name: node for node in attention}
     for name in names:
-        if name not in known:
-            raise ConfigError(f"attention: {name!r} is none; {nearest(name, known)}")
-    return [known[name] for name in names]
+        if name not in by_name:
+            raise ConfigError(f"attention: {name!r} is none; {nearest(name, by_name)}")
+    return [by_name[name] for name in names]
 
 
 def _fitted(entry: Table, node: Node, result: str) -> Format:

@@ -14,10 +14,10 @@ from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.ops import operators
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
+from mase_hw.passes.formats.edges import casts, operator_of
 from mase_hw.passes.formats.expected_agreement import model_agreement
 
 FLOAT_BITS = 32.0
@@ -84,25 +84,17 @@ def report_quantization_analysis_pass(
         layers.append(_layer(mg, node, loss))
     whole = model_agreement(mg)
     outputs = {name: item.to_dict() for name, item in whole.outputs.items()} if whole else {}
-    found = {"layers": [asdict(layer) for layer in layers], "outputs": outputs, **measured}
-    return mg, {**found, **storage(mg)}
+    report = {"layers": [asdict(layer) for layer in layers], "outputs": outputs, **measured}
+    return mg, {**report, **storage(mg)}
 
 
 def quantized_nodes(mg: MaseGraph) -> list[Node]:
-    """Return the nodes of the model that compute in a format, without inserted casts."""
+    """Nodes of the model that compute in a format, without inserted casts."""
     return [node for node in _computing(mg) if common(node).results["data_out_0"].format]
 
 
 def _computing(mg: MaseGraph) -> list[Node]:
-    """Return the nodes of the model that may have a format, without inserted casts."""
-    found = []
-    for node in mg.nodes:
-        if node.op != "call_function" or common(node).operator is None:
-            continue
-        operator = operators()[str(common(node).operator)]
-        if operator.role is None and operator.casts:
-            found.append(node)
-    return found
+    return [node for node in mg.nodes if casts(node) and operator_of(node).role is None]
 
 
 def storage(mg: MaseGraph) -> dict[str, float]:
@@ -130,10 +122,10 @@ def storage(mg: MaseGraph) -> dict[str, float]:
 
 
 def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
-    known = common(node)
+    tensors = common(node)
     constants = mg.call(node).constants
-    weights = {name: known.operands[name] for name in constants}
-    streams = [spec for name, spec in known.operands.items() if name not in constants]
+    weights = {name: tensors.operands[name] for name in constants}
+    streams = [spec for name, spec in tensors.operands.items() if name not in constants]
     elements = sum(spec.elements for spec in weights.values())
     bits = sum(
         spec.elements * (spec.format.bits_per_element if spec.format else FLOAT_BITS)
@@ -144,8 +136,8 @@ def _layer(mg: MaseGraph, node: Node, sensitivity: float) -> LayerReport:
     sqnr = agreement.tensor_db
     return LayerReport(
         node.name,
-        str(known.operator),
-        {name: str(spec.format) for name, spec in {**known.operands, **known.results}.items()},
+        str(tensors.operator),
+        {name: str(spec.format) for name, spec in {**tensors.operands, **tensors.results}.items()},
         bits / elements if elements else None,
         elements,
         first.bits_per_element if first else None,

@@ -22,7 +22,7 @@ SOFTWARE_BITS = 32
 def whole_formats(
     mg: MaseGraph, losses: Set[Node] = frozenset()
 ) -> Mapping[Node, Mapping[str, Format]]:
-    """Return the formats of operands and result of every node that computes with whole numbers.
+    """Formats of operands and result of every node that computes with whole numbers.
 
     An input of zeros and ones has two bits, any other `INPUT_BITS` at least; what follows has as
     many as its largest value takes, so that nothing is rounded and nothing overflows. What an
@@ -33,34 +33,34 @@ def whole_formats(
         mg: a graph with common and software metadata.
         losses: nodes that have no format.
     """
-    given: dict[Node, Format] = {}
-    found: dict[Node, Mapping[str, Format]] = {}
+    results: dict[Node, Format] = {}
+    computed: dict[Node, Mapping[str, Format]] = {}
     for node in mg.nodes:
-        known = metadata(node).common
-        if node in losses or known is None or not known.results:
+        tensors = metadata(node).common
+        if node in losses or tensors is None or not tensors.results:
             continue
-        if not _is_whole(known.results["data_out_0"]):
+        if not _is_whole(tensors.results["data_out_0"]):
             continue
         low, high = _observed(node)
-        if known.operator is None and (
+        if tensors.operator is None and (
             node.op != "placeholder" or not losses.isdisjoint(node.users)
         ):
-            given[node] = whole_format(min(low, -1), high, SOFTWARE_BITS)
+            results[node] = whole_format(min(low, -1), high, SOFTWARE_BITS)
             if node.op == "placeholder":
-                found[node] = {"data_out_0": given[node]}
+                computed[node] = {"data_out_0": results[node]}
         elif node.op == "placeholder":
-            given[node] = whole_format(low, high, INPUT_BITS if low < 0 or high > 1 else 0)
+            results[node] = whole_format(low, high, INPUT_BITS if low < 0 or high > 1 else 0)
         elif node.op == "call_function":
-            formats = _computed(mg.call(node), node, given)
+            formats = _computed(mg.call(node), node, results)
             if len(formats) > 1:
-                found[node] = formats
+                computed[node] = formats
             if "data_out_0" in formats:
-                given[node] = formats["data_out_0"]
-    return found
+                results[node] = formats["data_out_0"]
+    return computed
 
 
 def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
-    """Return one format for all who read an input of whole numbers; None for any other input.
+    """One format for all who read an input of whole numbers; None for any other input.
 
     Args:
         node: the input.
@@ -71,8 +71,8 @@ def input_format(node: Node, wanted: Sequence[Format]) -> Format | None:
     return joined(wanted, signed=_observed(node)[0] < 0)
 
 
-def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str, Format]:
-    """Return the formats of operands and result; of the result alone where others choose them."""
+def _computed(call: Call, node: Node, results: Mapping[Node, Format]) -> dict[str, Format]:
+    """Formats of operands and result; of the result alone where others choose them."""
     operator = call.operator
     chosen = Numeric.of(operator).result_format(call)
     operands: dict[str, Format] = {
@@ -80,7 +80,7 @@ def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str,
         for name, value in call.constants.items()
         if is_whole(value)
     }
-    operands |= {name: given[item] for name, item in stream_operands(node) if item in given}
+    operands |= {name: results[item] for name, item in stream_operands(node) if item in results}
     operands |= {
         name: own
         for name in call.operands
@@ -99,10 +99,9 @@ def _computed(call: Call, node: Node, given: Mapping[Node, Format]) -> dict[str,
 
 
 def _observed(node: Node) -> tuple[int, int]:
-    """Return the least and the largest number of an input on the examples."""
     software = metadata(node).software
-    known = None if software is None else software.ranges.get("data_out_0")
-    return (0, 1) if known is None else (int(known.minimum), int(known.maximum))
+    ends = None if software is None else software.ranges.get("data_out_0")
+    return (0, 1) if ends is None else (int(ends.minimum), int(ends.maximum))
 
 
 def _is_whole(spec: TensorSpec) -> bool:

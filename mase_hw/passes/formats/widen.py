@@ -1,4 +1,4 @@
-"""Widths of intermediate results that no configuration names, where the default's lose the result.
+"""Widen intermediate results whose default width dominates the error of an output.
 
 A norm before its division, a variance before its root, a quotient before its arctangent: over rows
 of several decades their steps decide how much of a small row is left, although the tensor itself
@@ -22,9 +22,9 @@ from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import Configuration, with_entries
+from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.formats.expected_agreement import losses, ratio, source_of
 from mase_hw.passes.formats.quantize import RESULT, configurable, quantize_transform_pass
-from mase_hw.passes.formats.shared_formats import keeps_format, shares_format
 
 _LOG = logging.getLogger(__name__)
 WIDTH = "data_in_width"
@@ -39,7 +39,7 @@ Measure = Callable[[MaseGraph], MaseGraph]
 def widened(
     mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph, measure: Measure
 ) -> MaseGraph:
-    """Return a quantised graph whose intermediates keep its results, where wider ones do.
+    """Quantised graph whose intermediates keep its results, where wider ones do.
 
     Args:
         mg: the graph without formats.
@@ -50,23 +50,22 @@ def widened(
     parsed = Configuration.parse(config, [node.name for node in mg.nodes])
     if not isinstance(parsed.default.get(WIDTH), int):
         return quantized
-    found = quantized
     region = _Region(mg, parsed)
-    own = {node.name: node for node in mg.nodes}
-    found, entries, seen = quantized, Record(), set[tuple[str, bool]]()
+    nodes = {node.name: node for node in mg.nodes}
+    best, entries, seen = quantized, Record(), set[tuple[str, bool]]()
     while True:
-        lost = {source_of(loss.node).name: loss for loss in losses(found)}
+        lost = {source_of(loss.node).name: loss for loss in losses(best)}
         # First what leads to where the loss arises, then all that is computed with it.
-        steps = [(name, whole) for name in lost if name in own for whole in (False, True)]
+        steps = [(name, whole) for name in lost if name in nodes for whole in (False, True)]
         step = next((item for item in steps if item not in seen), None)
         if step is None:
-            return found
+            return best
         seen.add(step)
         name, whole = step
-        inner = region.around(own[name]) if whole else region.before([own[name]])
+        inner = region.around(nodes[name]) if whole else region.before([nodes[name]])
         if inner:
             outputs = [*lost[name].outputs]
-            found, entries = _with(mg, config, (found, entries), inner, measure, outputs)
+            best, entries = _with(mg, config, (best, entries), inner, measure, outputs)
 
 
 class _Region:
@@ -87,19 +86,19 @@ class _Region:
         }
 
     def before(self, ends: Iterable[Node]) -> dict[Node, list[str]]:
-        """Return the operands, by node, that are computed inside on the way to some nodes."""
-        found: dict[Node, list[str]] = {}
+        """Operands, by node, that are computed inside on the way to some nodes."""
+        operands: dict[Node, list[str]] = {}
         waiting = [node for node in ends if node in self._free]
         while waiting:
             node = waiting.pop()
-            if node not in found:
+            if node not in operands:
                 inside = {name: self._maker(producer) for name, producer in stream_operands(node)}
-                found[node] = [name for name, maker in inside.items() if maker in self._free]
-                waiting += [inside[name] for name in found[node]]
-        return {node: names for node, names in found.items() if names}
+                operands[node] = [name for name, maker in inside.items() if maker in self._free]
+                waiting += [inside[name] for name in operands[node]]
+        return {node: names for node, names in operands.items() if names}
 
     def around(self, node: Node) -> dict[Node, list[str]]:
-        """Return the same of everything that is computed inside behind a node."""
+        """The same of everything that is computed inside behind a node."""
         if node.op != "call_function":
             return {}
         return self.before(reached(node, lambda item: filter(self._passes, item.users)))
@@ -108,14 +107,12 @@ class _Region:
         return node in self._free or (node.op == "call_function" and keeps_format(node))
 
     def _maker(self, node: Node) -> Node:
-        """Return the node that chooses the format of a result."""
         while node.op == "call_function" and node not in self._free and keeps_format(node):
             node = stream_operands(node)[0][1]
         return node
 
 
 def _is_rounded(node: Node) -> bool:
-    """True where the model itself rounds an operand or result of a node."""
     near = [node, *(producer for _, producer in stream_operands(node))]
     return any(metadata(item).roundings for item in near)
 
@@ -132,7 +129,7 @@ def _with(
     measure: Measure,
     outputs: Sequence[str],
 ) -> Result:
-    """Return the graph, and all entries, with the narrowest intermediates that keep nearly most."""
+    """The graph, and all entries, with the narrowest intermediates that keep nearly most."""
     graph, known = before
     default = with_entries(config, {})["default"]["config"]
     nodes = dict(zip(graph.output_names, graph.outputs, strict=True))
@@ -160,7 +157,6 @@ def _with(
 
 
 def _has_hardware(mg: MaseGraph, inner: Iterable[Node]) -> bool:
-    """Return whether intermediates, and what takes them, have hardware in their formats."""
     nodes = {mg.node(node.name) for node in inner}
     nodes |= {user for node in nodes for user in node.users if user.op == "call_function"}
     calls = [mg.call(node) for node in nodes if common(node).operator is not None]
@@ -173,8 +169,7 @@ def _entries(
     width: int,
     known: Table,
 ) -> Record:
-    """Return the entries of intermediates whose operands have so many bits, or more already."""
-    found = {}
+    entries = Record()
     for node, names in inner.items():
         words = ["data_in"] if shares_format(node) else names
         entry = dict(known.get(node.name, {"config": default})["config"])
@@ -182,12 +177,10 @@ def _entries(
             entry[f"{word}_width"] = max(width, entry.get(f"{word}_width", 0))
         if any(user.op == "output" for user in node.users) and not shares_format(node):
             entry[f"{RESULT}_width"] = default[WIDTH]
-        found[node.name] = {"config": entry}
-    return found
+        entries[node.name] = {"config": entry}
+    return entries
 
 
 def _kept(mg: MaseGraph, names: Sequence[str]) -> float:
-    """Return the least ratio of some outputs."""
-    known = {node.name: ratio(node) for node in mg.nodes}
-    ratios = [found for name in names if (found := known.get(name)) is not None]
+    ratios = [kept for node in mg.nodes if node.name in names and (kept := ratio(node)) is not None]
     return min(ratios, default=-math.inf)

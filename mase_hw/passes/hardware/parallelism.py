@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import (
+    Callable,
+    Container,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from itertools import product
 
@@ -17,19 +26,24 @@ from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
 from mase_hw.graph.loops import loops_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location, update
+from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.ops import Call, TensorSpec, Tiled, operator_for_role
+from mase_hw.ops import Call, TensorSpec, Tiled, Weighted, operator_for_role
 from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.hardware._balance import Balance, Ladder, Lanes, Option, Unit, tile_sizes
+from mase_hw.passes.hardware._balance import Balance, Join, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
 
 ROLE = "retile"
-# An element more per cycle takes a port of a buffer and its address; a lane more takes a register.
-ELEMENT_WIDTH = 8
+# Of re-tiling, in lanes: what stays, and elements of a row that take as much as a lane.
+RETILE_WIDTH, ROW_WIDTH = 16, 64
+# Of a node, numbers of lanes that are tried.
+MOST_OPTIONS = 6000
 
 Slot = tuple[Node, str, int]
+Lanes = tuple[int, ...]
+# A consumer, its operand, and the producer.
+Edge = tuple[Node, str, Node]
 # A number, `auto`, or a table.
 Parallelism = int | str | Table
 
@@ -139,41 +153,58 @@ def assign_parallelism_transform_pass(
     """
     mg = mg.copy()
     table = parallelism if isinstance(parallelism, Mapping) else {"default": parallelism}
-    groups, nodes, unrolls, split = _grouped(mg, table)
     default = table.get("default", 1)
+    groups, nodes, unrolls, edges = _grouped(mg, table, free=default == "auto")
     if default == "auto":
         check_integer("multipliers", multipliers, 1, error=ParallelismError)
-        unrolls = _balance(mg, groups, unrolls, multipliers)
+        unrolls = _balance(mg, groups, edges, unrolls, multipliers)
     else:
         _check_number("parallelism", default)
         for group in groups.all():
             only_rows = all(dim == 1 for _, _, dim in group.slots)
             group.value = group.fixed or (1 if only_rows else group.at_most(int(default)))
     _apply(mg, groups, nodes, unrolls)
-    retiles = [_retile(mg, node, name, producer) for node, name, producer in split]
+    retiles = [
+        _retile(mg, *edge)
+        for edge in edges
+        if any(groups.find(one).value != groups.find(two).value for one, two in _ends(edge))
+    ]
     refresh_output(mg)
     mg.recompile()
     return mg, {"retiles": [node.name for node in retiles]}
 
 
 def _grouped(
-    mg: MaseGraph, table: Mapping[str, object]
-) -> tuple[Groups, list[Node], dict[Slot, int], list[tuple[Node, str, Node]]]:
-    """Return the groups of lanes, the nodes, unrolled constants, and edges to be cut anew."""
+    mg: MaseGraph, table: Mapping[str, object], *, free: bool = False
+) -> tuple[Groups, list[Node], dict[Slot, int], list[Edge]]:
+    """Return the groups of lanes, the nodes, unrolled constants, and edges.
+
+    Where `free`, both ends of an edge are free of each other if they can be.
+    """
     nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
     groups = Groups()
     for node in nodes:
-        limits = _limits(mg, node)
-        for name, spec in _streams(mg, node).items():
-            for dim in (0, 1):
-                size = spec.size[1 - dim]
-                formats = [spec.format] if dim == 0 and spec.format is not None else []
-                groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
+        _add(mg, groups, node)
     unrolls = _fix(mg, groups, nodes, table)
     _tie(mg, groups, nodes)
     _tie_layers(mg, groups, unrolls)
-    split = _join_edges(groups, nodes)
-    return groups, nodes, unrolls, split
+    edges = [
+        (node, name, producer)
+        for node in nodes
+        if node.op == "call_function"
+        for name, producer in stream_operands(node)
+    ]
+    _join_edges(groups, edges, _free(mg, edges) if free else ())
+    return groups, nodes, unrolls, edges
+
+
+def _add(mg: MaseGraph, groups: Groups, node: Node) -> None:
+    limits = _limits(mg, node)
+    for name, spec in _streams(mg, node).items():
+        for dim in (0, 1):
+            size = spec.size[1 - dim]
+            formats = [spec.format] if dim == 0 and spec.format is not None else []
+            groups.add((node, name, dim), min(size, limits.get((name, dim), size)), formats)
 
 
 def _streams(mg: MaseGraph, node: Node) -> dict[str, TensorSpec]:
@@ -313,139 +344,124 @@ def _tie_layers(mg: MaseGraph, groups: Groups, unrolls: dict[Slot, int]) -> None
     _refuse(problems)
 
 
-def _join_edges(groups: Groups, nodes: list[Node]) -> list[tuple[Node, str, Node]]:
-    """Tie both ends of every edge; return the edges whose ends were asked to differ."""
-    split = []
-    for node in nodes:
-        for name, producer in stream_operands(node) if node.op == "call_function" else ():
-            ends = [((producer, "data_out_0", dim), (node, name, dim)) for dim in (0, 1)]
-            if all(groups.compatible(*pair) for pair in ends):
-                for pair in ends:
-                    groups.merge(*pair)
-            else:
-                split.append((node, name, producer))
-    return split
+def _join_edges(groups: Groups, edges: Iterable[Edge], free: Container[Edge]) -> None:
+    """Tie both ends of every edge, but those that are free, and where they were asked to differ."""
+    for node, name, producer in edges:
+        if (node, name, producer) in free:
+            continue
+        ends = _ends((node, name, producer))
+        if all(groups.compatible(*pair) for pair in ends):
+            for pair in ends:
+                groups.merge(*pair)
+
+
+def _ends(edge: Edge) -> list[tuple[Slot, Slot]]:
+    """Return the slots before and behind an edge, by dimension."""
+    node, name, producer = edge
+    return [((producer, "data_out_0", dim), (node, name, dim)) for dim in (0, 1)]
+
+
+def _free(mg: MaseGraph, edges: Iterable[Edge]) -> set[Edge]:
+    """Return the edges that may be re-tiled.
+
+    Layers that share hardware would wait for what is re-tiled between them, and rows that end at
+    the diagonal would be whole.
+    """
+    retile, shared = operator_for_role(ROLE), twins_of(mg)
+
+    def is_free(node: Node, name: str, producer: Node) -> bool:
+        streams = common(producer).results["data_out_0"], common(node).operands[name]
+        if any(stream.grows or stream.quantized.name not in retile.formats for stream in streams):
+            return False
+        ends = (node, producer)
+        return not any(end in shared or common(end).operator == retile.name for end in ends)
+
+    return {edge for edge in edges if is_free(*edge)}
 
 
 def _balance(
-    mg: MaseGraph, groups: Groups, unrolls: Mapping[Slot, int], budget: int
+    mg: MaseGraph, groups: Groups, edges: Iterable[Edge], unrolls: Mapping[Slot, int], budget: int
 ) -> dict[Slot, int]:
     """Set the lanes of every group for the smallest interval; return the unrolled constants."""
     order = list(groups.all())
     index = {id(group): number for number, group in enumerate(order)}
-    alike: dict[Hashable, Unit] = {}
     twins = twins_of(mg)
-    units = {
-        node: _unit(mg, node, groups, index, unrolls, alike, len(twins.get(node, ".")))
-        for node in mg.nodes
-        if node.op == "call_function" and twins.get(node, (node,))[0] is node
+    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    nodes = [node for node in nodes if twins.get(node, (node,))[0] is node]
+    choices = {
+        node: _choice(mg, node, groups, index, unrolls)
+        for node in nodes
+        if node.op == "call_function"
     }
-    balance = Balance(list(units.values()), [group.candidates() for group in order])
-    lanes = balance.best(budget)
-    if lanes is None:
+    candidates = _candidates(order, choices.values())
+    alike: dict[Hashable, list[Option]] = {}
+    units = []
+    for node in nodes:
+        rounds = len(twins.get(node, "."))
+        if node in choices:
+            choice = choices[node]
+            lists = [candidates[group] for group in choice.groups]
+            key = choice.likeness, rounds, *map(tuple, lists)
+            if key not in alike:
+                alike[key] = _options(choice, lists, rounds)
+            units.append(Unit(choice.groups, alike[key]))
+        else:
+            units.append(_port(node, groups, index, candidates))
+    joins = []
+    for edge in edges:
+        row = common(edge[2]).results["data_out_0"].size[1]
+        ends = [tuple(index[id(groups.find(slot))] for slot in pair) for pair in _ends(edge)]
+        if any(one != two for one, two in ends):
+            joins.append(Join(ends, RETILE_WIDTH + row // ROW_WIDTH))
+    balance = Balance(units, candidates, joins)
+    best = balance.best(budget)
+    if best is None:
         raise ParallelismError(
             f"parallelism: {budget} multipliers are too few; "
             f"this model takes at least {balance.least()}"
         )
-    for group, value in zip(order, lanes, strict=True):
+    for group, value in zip(order, best[0], strict=True):
         group.value = value
-    interval = balance.smallest_interval(lanes, budget)
     return {
         (twin, name, 0): value
-        for node, unit in units.items()
-        for name, value in unit.choose(lanes, interval).unrolled.items()
+        for node, option in zip(nodes, best[1], strict=True)
+        for name, value in option.unrolled.items()
         for twin in twins.get(node, (node,))
     }
 
 
-def _unit(
-    mg: MaseGraph,
-    node: Node,
-    groups: Groups,
-    index: Mapping[int, int],
-    unrolls: Mapping[Slot, int],
-    alike: dict[Hashable, Unit],
-    rounds: int,
+def _candidates(order: Sequence[Group], choices: Iterable[Choice]) -> list[list[int]]:
+    """Return the values of each group, fewer where a node would have too many options."""
+    candidates = [group.candidates() for group in order]
+    for choice in choices:
+        while math.prod(len(candidates[group]) for group in choice.groups) > MOST_OPTIONS:
+            group = max(choice.groups, key=lambda item: len(candidates[item]))
+            kept = candidates[group]
+            candidates[group] = [*kept[:-1:2], kept[-1]]
+    return candidates
+
+
+def _options(choice: Choice, lists: Sequence[Sequence[int]], rounds: int) -> list[Option]:
+    options = []
+    for lanes in product(*lists):
+        for unrolled, netlist in choice.netlists(choice.call, lanes):
+            width = sum(lanes) + sum(unrolled.values())
+            work = netlist.busy_cycles * rounds
+            options.append(Option(lanes, work, netlist.multipliers, width, unrolled))
+    if not options:
+        raise ParallelismError(f"parallelism of {choice.node}: no number of lanes is legal")
+    return options
+
+
+def _port(
+    node: Node, groups: Groups, index: Mapping[int, int], candidates: Sequence[Sequence[int]]
 ) -> Unit:
-    """Unit of the search for the smallest interval: a node's cycles and multipliers by its lanes.
-
-    Args:
-        mg: the graph.
-        node: the node.
-        groups: the groups of lanes.
-        index: their places, by identity.
-        unrolls: the elements per cycle that are asked for.
-        alike: units of nodes that came before, by what they are measured by.
-        rounds: how often it computes in one inference.
-    """
-    call = mg.call(node)
-    slots = [(name, dim) for name in _streams(mg, node) for dim in (0, 1)]
-    places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
-    seen = tuple(dict.fromkeys(places))
-    asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
-    narrow = _sized(call, {slot: groups.find((node, *slot)).fixed or 1 for slot in slots})
-    for name, value in asked.items():
-        _check_unroll(narrow, node, name, value)
-
-    def measure(lanes: Lanes) -> Ladder | None:
-        sized = _at_lanes(call, slots, places, seen, lanes)
-        choices = _unrollings(sized, asked)
-
-        def build(place: int) -> Option:
-            unrolled, steps = choices[place]
-            netlist = _netlist(sized, unrolled)
-            width = sum(lanes) + ELEMENT_WIDTH * steps
-            return Option(netlist.busy_cycles * rounds, netlist.multipliers, width, unrolled)
-
-        found = Ladder(len(choices), build)
-        try:
-            return found if choices and found[0] else None
-        except ParallelismError:
-            # Lanes that do not divide its blocks.
-            return None
-
-    likeness = _likeness(call), tuple(map(seen.index, places)), rounds, *sorted(asked.items())
-    return alike.setdefault(likeness, Unit(seen, measure)).like(seen)
-
-
-def _at_lanes(
-    call: Call,
-    slots: Sequence[tuple[str, int]],
-    places: Sequence[int],
-    seen: Sequence[int],
-    lanes: Lanes,
-) -> Call:
-    """Return a call at the lanes of the groups that it sees."""
-    values = dict(zip(seen, lanes, strict=True))
-    return _sized(call, {slot: values[place] for slot, place in zip(slots, places, strict=True)})
-
-
-def _unrollings(call: Call, asked: Mapping[str, int]) -> list[tuple[dict[str, int], int]]:
-    """Return the elements of its constants that a cycle may take, in how many steps, ascending."""
-    legal = Tiled.of(call.operator).unrolling(call)
-    tried = [
-        [value for value in (asked[name],) if value in allowed]
-        if name in asked
-        else [allowed[count - 1] for count in tile_sizes(len(allowed))]
-        for name, allowed in legal.items()
-    ]
-    return [
-        (
-            dict(zip(legal, chosen, strict=True)),
-            sum(value // legal[name].step for name, value in zip(legal, chosen, strict=True)),
-        )
-        for chosen in product(*tried)
-    ]
-
-
-def _netlist(call: Call, unrolled: Mapping[str, int]) -> Netlist:
-    """Return the netlist of a call that takes so many elements of its constants in a cycle.
-
-    Raises:
-        ParallelismError: where its lanes do not divide its blocks.
-    """
-    whole = _unrolled(call, unrolled)
-    return whole.operator.hardware(whole)
+    """Unit of an input, whose beats come one by one."""
+    places = [index[id(groups.find((node, "data_out_0", dim)))] for dim in (1, 0)]
+    stream = common(node).results["data_out_0"]
+    lanes = product(*(candidates[place] for place in places))
+    options = [Option(item, stream.with_parallelism(*item).beats, 0, sum(item)) for item in lanes]
+    return Unit(tuple(places), options)
 
 
 @dataclass(frozen=True)
@@ -494,6 +510,46 @@ class Space:
         return found
 
 
+def fuller_lanes(mg: MaseGraph, node: Node) -> tuple[Option, Record] | None:
+    """Return lanes at which a layer's multipliers work twice as much, or more, and their table.
+
+    They take no more multipliers than the layer has, and no more cycles. None for a layer of whose
+    multipliers at least half work at a time, or that has no better lanes.
+
+    Args:
+        mg: a graph with hardware metadata.
+        node: a node of it.
+    """
+    call, hardware = mg.call(node), metadata(node).hardware
+    operations = call.operator.operations(call) // 2
+    if hardware is None or not Weighted.of(call.operator).repeats(call):
+        return None
+    if 2 * operations >= hardware.multipliers * hardware.work_cycles:
+        return None
+    groups = Groups()
+    _add(mg, groups, node)
+    _tie(mg, groups, [node])
+    order = list(groups.all())
+    choice = _choice(mg, node, groups, {id(group): place for place, group in enumerate(order)}, {})
+    lists = _candidates(order, [choice])
+    options = [
+        item
+        for item in _options(choice, [lists[group] for group in choice.groups], 1)
+        if item.multipliers <= hardware.multipliers and item.work_cycles <= hardware.work_cycles
+    ]
+    best = min(options, key=lambda item: (item.work_cycles, item.cost), default=None)
+    if best is None or 2 * best.busy > hardware.multipliers * hardware.work_cycles:
+        return None
+    values = dict(zip(choice.groups, best.lanes, strict=True))
+    streams = {
+        f"{name}_dim_{dim}": values[place]
+        for place, group in enumerate(order)
+        for _, name, dim in group.slots
+        if group.size > 1
+    }
+    return best, {**streams, **{f"{name}_dim_0": value for name, value in best.unrolled.items()}}
+
+
 def parallelism_space(mg: MaseGraph, table: Mapping[str, object] | None = None) -> Space:
     """Return the parallelisms that `assign_parallelism_transform_pass` may be asked for.
 
@@ -524,12 +580,28 @@ def _choice(
     places = [index[id(groups.find((node, name, dim)))] for name, dim in slots]
     seen = tuple(dict.fromkeys(places))
     asked = {name: value for (owner, name, _), value in unrolls.items() if owner is node}
+    narrow = _sized(call, {slot: groups.find((node, *slot)).fixed or 1 for slot in slots})
+    for name, value in asked.items():
+        _check_unroll(narrow, node, name, value)
 
     def netlists(call: Call, lanes: Lanes) -> Iterator[tuple[Mapping[str, int], Netlist]]:
-        sized = _at_lanes(call, slots, places, seen, lanes)
-        for unrolled, _ in _unrollings(sized, asked):
+        values = dict(zip(seen, lanes, strict=True))
+        sized = _sized(
+            call, {slot: values[place] for slot, place in zip(slots, places, strict=True)}
+        )
+        legal = Tiled.of(call.operator).unrolling(sized)
+        tried = [
+            [value for value in (asked[name],) if value in allowed]
+            if name in asked
+            else [allowed[count - 1] for count in tile_sizes(len(allowed))]
+            for name, allowed in legal.items()
+        ]
+        for chosen in product(*tried):
+            unrolled = dict(zip(legal, chosen, strict=True))
+            whole = _unrolled(sized, unrolled)
+            # Not where lanes do not divide blocks.
             with contextlib.suppress(ParallelismError):
-                yield unrolled, _netlist(sized, unrolled)
+                yield unrolled, whole.operator.hardware(whole)
 
     likeness = _likeness(call), tuple(map(seen.index, places)), *sorted(asked.items())
     return Choice(node.name, call, seen, netlists, likeness)

@@ -1,4 +1,4 @@
-"""One item of each group at the least cost, within bounds, by CP-SAT of OR-tools.
+"""One item of each part at the least cost, within bounds, by CP-SAT of OR-tools.
 
 The seed is fixed and there is one worker, so that equal questions have equal answers.
 """
@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
-from mase_hw.hardware.estimate import Estimate
-
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: steps of a resource in one of it.
 STEPS: Mapping[str, int] = {"lut": 16, "dsp": 1, "bram": 2}
@@ -19,10 +17,6 @@ STEPS: Mapping[str, int] = {"lut": 16, "dsp": 1, "bram": 2}
 
 class Item(Protocol):
     """A way to make a part of a design."""
-
-    @property
-    def cost(self) -> Estimate:
-        """Resources that an item takes, estimated."""
 
     @property
     def lanes(self) -> tuple[int, ...]:
@@ -45,6 +39,7 @@ class Problem(Generic[T]):
         self._cp = cp_model
         self._model, self._solver = cp_model.CpModel(), cp_model.CpSolver()
         self._items: list[tuple[Any, T]] = []
+        self._prices: list[Any] = []
         self._lanes = [
             dict(zip(values, self._one_of(len(values)), strict=True)) for values in lanes
         ]
@@ -70,6 +65,15 @@ class Problem(Generic[T]):
                 self._model.add(sum(using) == literal)
         self._items += zip(literals, items, strict=True)
 
+    def join(self, ends: Sequence[tuple[int, ...]], price: int) -> None:
+        """Let pairs of groups have the same lanes, or else pay a price."""
+        differ = self._model.new_bool_var("")
+        self._prices.append(price * differ)
+        for one, other in ends:
+            for value, literal in self._lanes[one].items():
+                same = [self._lanes[other][value]] if value in self._lanes[other] else []
+                self._model.add_bool_or([differ, literal.negated(), *same])
+
     def bound(self, amount: Callable[[T], int], most: int) -> None:
         """Bound the sum of an amount over the chosen items."""
         self._model.add(self._sum(amount) <= most)
@@ -81,7 +85,7 @@ class Problem(Generic[T]):
 
     def least(self, amount: Callable[[T], int], gap: float = 0.0) -> list[T] | None:
         """Solve for the least sum of an amount, up to a relative gap; None without a solution."""
-        self._model.minimize(self._sum(amount))
+        self._model.minimize(self._sum(amount) + sum(self._prices))
         parameters = self._solver.parameters
         parameters.num_workers, parameters.random_seed = 1, SEED
         parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, gap
@@ -105,7 +109,7 @@ class Problem(Generic[T]):
         return self._cp.LinearExpr.weighted_sum(literals, amounts)
 
 
-def steps(name: str, item: Item) -> int:
-    """Return the whole steps of a resource that an item takes."""
+def steps(name: str, item: Any) -> int:
+    """Return the whole steps of a resource that an item with an estimated `cost` takes."""
     amount: float = getattr(item.cost, name)
     return math.ceil(amount * STEPS[name])
