@@ -26,19 +26,18 @@ from torch import Tensor, nn
 from torch.fx import Node
 from torch.utils._pytree import tree_leaves
 
-from mase_hw._checks import check_share
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
 from mase_hw.graph.metadata import update
 from mase_hw.graph.shapes import run_with
 from mase_hw.graph.streams import stream_operands
-from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes._pass import Result, graph_pass, worded_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
+from mase_hw.passes.compression._pruning import best, check_pruning, own_words, prunable_weights
+from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
@@ -47,24 +46,6 @@ CRITERIA = ("l1", "l2", "random", "snip", "taylor", "movement", "wanda")
 MOVING_RATE = 1e-2
 # From a graph and a batch of data to a scalar.
 Loss = Callable[[MaseGraph, Any], Tensor]
-SCOPES = ("local", "global")
-OPERAND = "weight"
-
-
-def own_words(given: Mapping[str, object]) -> Mapping[str, object]:
-    """Return arguments with `criterion` for `method`, and `l1` for `l1-norm`.
-
-    Raises:
-        ConfigError: for tables of weights and activations, which are of `prune_transform_pass`.
-    """
-    for table in ("weight", "activation"):
-        if isinstance(given.get(table), Mapping):
-            raise ConfigError(f"pruning: give the table {table!r} to prune_transform_pass")
-    found = {"criterion" if key == "method" else key: value for key, value in given.items()}
-    criterion = found.get("criterion")
-    if isinstance(criterion, str):
-        found["criterion"] = criterion.removesuffix("-norm").removesuffix("_norm")
-    return found
 
 
 def _words_of_tables(given: Mapping[str, object]) -> Mapping[str, object]:
@@ -77,20 +58,6 @@ def _words_of_tables(given: Mapping[str, object]) -> Mapping[str, object]:
         **own_words({**rest, **weight}),
         **({} if activation is None else {"activation": activation}),
     }
-
-
-def check_pruning(
-    criterion: str, scope: str, sparsity: object, criteria: Sequence[str] = ("l1", "random")
-) -> float:
-    """Return the sparsity.
-
-    Raises:
-        ConfigError: for a word that is none, or a sparsity out of range.
-    """
-    for key, word, legal in (("criterion", criterion, criteria), ("scope", scope, SCOPES)):
-        if word not in legal:
-            raise ConfigError(f"pruning: {key} is {word!r}; {nearest(str(word), legal)}")
-    return check_share("pruning: sparsity", sparsity)
 
 
 @worded_pass(_words_of_tables)
@@ -164,8 +131,6 @@ def prune_transform_pass(
     hold_masks(mg)
     mg, info = report_sparsity_analysis_pass(mg)
     if activation is not None:
-        from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
-
         mg, inserted = prune_activations_transform_pass(mg, activation)
         info |= inserted
     return mg, info
@@ -307,21 +272,6 @@ def _activations(mg: MaseGraph, data: Iterable[object]) -> dict[str, float]:
     return {name: zeros / elements for name, (zeros, elements) in counts.items() if elements}
 
 
-def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
-    """Return every weight that is a parameter, and the node that reads it, by its user's name."""
-    found = {}
-    for node in mg.nodes:
-        operator = operator_for(node.target) if node.op == "call_function" else None
-        if operator is None or not Weighted.of(operator).prunable:
-            continue
-        for name, value in tensor_arguments(node, operator.operand_names):
-            if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":
-                constant = mg.constant(value)
-                if isinstance(constant, nn.Parameter) and constant.dim() >= 2:
-                    found[node.name] = (value, constant)
-    return found
-
-
 def _selected(mg: MaseGraph, names: Sequence[str] | None) -> dict[str, tuple[Node, nn.Parameter]]:
     weights = prunable_weights(mg)
     for name in names or ():
@@ -331,14 +281,6 @@ def _selected(mg: MaseGraph, names: Sequence[str] | None) -> dict[str, tuple[Nod
     if not chosen:
         raise ConfigError(f"pruning: {mg.name} has no weights to prune")
     return chosen
-
-
-def best(scores: Tensor, sparsity: float) -> Tensor:
-    """Return 1 for all but the `sparsity` share of the smallest scores, 0 for those."""
-    mask = torch.ones(scores.numel())
-    count = round(sparsity * scores.numel())
-    mask[torch.argsort(scores.flatten(), stable=True)[:count]] = 0.0
-    return mask.reshape(scores.shape)
 
 
 def _n_of_m(scores: Tensor, n: int, m: int) -> Tensor:
