@@ -45,7 +45,7 @@ def test_scores_are_those_of_their_definitions():
     """One layer, whose gradients and inputs are written down."""
     torch.manual_seed(0)
     layer = nn.Linear(6, 4, bias=False)
-    inputs, labels = torch.randn(2, 5, 6), torch.randn(2, 5, 4)
+    inputs, labels = torch.randn(2, 5, 6) * torch.arange(1, 7), torch.randn(2, 5, 4)
     mg = trace(layer, inputs[0], name="one")
     rate, weight = 1e-2, layer.weight.detach().double()
 
@@ -67,10 +67,12 @@ def test_scores_are_those_of_their_definitions():
         return (graph(inputs[batch]) - labels[batch]).square().sum()
 
     for criterion, scores in expected.items():
-        arguments = {"sparsity": 0.5, "criterion": criterion, "data": (0, 1), "loss": loss}
-        pruned, _ = prune_transform_pass(mg, arguments)
-        kept = weights(pruned)[0] != 0
-        assert scores[kept].min() > scores[~kept].max(), criterion
+        for count in range(1, 24):
+            arguments = {"sparsity": count / 24, "criterion": criterion, "data": (0, 1)}
+            pruned, _ = prune_transform_pass(mg, arguments | {"loss": loss})
+            kept = weights(pruned)[0] != 0
+            assert int(kept.sum()) == 24 - count
+            assert scores[kept].min() > scores[~kept].max(), criterion
     pruned, _ = prune_transform_pass(
         mg, {"sparsity": 0.5, "criterion": "wanda", "data": list(inputs)}
     )
