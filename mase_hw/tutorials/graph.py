@@ -69,6 +69,7 @@ def main(folder: Path, *, samples: int = 16) -> dict[str, float]:
     """
     torch.manual_seed(0)
     folder.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(0)
     ids = dataset("snippets").load().test_inputs[:samples]
     model = models()["bert-tiny"].build().get_submodule("model").eval()
     found: dict[str, Any] = {}

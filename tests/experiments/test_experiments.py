@@ -1,9 +1,6 @@
 """Experiments: found by their files, listed, and the same table at every run."""
 
 import csv
-import json
-import subprocess
-import sys
 from typing import ClassVar
 
 import pytest
@@ -14,6 +11,7 @@ from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import mean_and_error
 from mase_hw.experiments.architectures import AGAIN, COMPRESSED, PLAIN, Architectures
 from mase_hw.experiments.compression import knee
+from tests.flow.perceptrons import json_command
 
 NAMES = {
     "areas", "compression-aware", "epochs", "hardware-pareto", "layer-formats", "lora",
@@ -137,11 +135,8 @@ def test_the_error_of_a_mean():
     assert (mean, error) == (2.0, pytest.approx(3**-0.5))
 
 
-def test_the_command_lists_them():
-    code = "from mase_hw.cli import main; main()"
-    command = [sys.executable, "-c", code, "experiment", "--json"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert set(json.loads(found.stdout)) == set(experiments())
+def test_the_command_lists_them(monkeypatch, capsys):
+    assert set(json_command(monkeypatch, capsys, "experiment")) == set(experiments())
 
 
 @pytest.mark.full

@@ -24,17 +24,10 @@ def test_pruning_takes_other_words_for_its_criterion():
     left, _ = prune_transform_pass(mg, {"sparsity": 0.5, "method": "l1-norm"})
     right, _ = prune_transform_pass(mg, {"sparsity": 0.5, "criterion": "l1"})
     assert torch.equal(left.state_dict()["0.weight"], right.state_dict()["0.weight"])
-    table = {"sparsity": 0.5, "method": "l1-norm", "scope": "local"}
-    both, info = prune_transform_pass(
-        passes.add_common_metadata_analysis_pass(mg)[0],
-        {"weight": table, "activation": {**table, "nodes": ["linear_0"]}},
-    )
-    assert torch.equal(both.state_dict()["0.weight"], left.state_dict()["0.weight"])
-    assert len(info["inserted"]) == 1
-    with pytest.raises(ConfigError, match="give the table 'weight' to prune_transform_pass"):
-        passes.prune_activations_transform_pass(mg, {"weight": table})
-    with pytest.raises(ConfigError, match=r"granularity.*prune_structure_transform_pass"):
-        prune_transform_pass(mg, {"weight": {**table, "granularity": "channel"}})
+    with pytest.raises(ConfigError, match="prune_activations_transform_pass"):
+        prune_transform_pass(mg, {"activation": {"sparsity": 0.1}})
+    with pytest.raises(ConfigError, match="criterion is 'l2'"):
+        prune_transform_pass(mg, {"sparsity": 0.5, "method": "l2-norm"})
 
 
 def test_a_graph_of_a_module_says_how_it_is_captured():

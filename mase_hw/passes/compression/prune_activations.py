@@ -25,7 +25,7 @@ from mase_hw.ops import operator_for_role
 from mase_hw.passes._insert import unique_name
 from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.compression._pruning import best, check_pruning, own_words, prunable_weights
+from mase_hw.passes.compression.prune import best, check_pruning, own_words, prunable_weights
 from mase_hw.passes.formats.calibrate import observe
 from mase_hw.registry import nearest
 

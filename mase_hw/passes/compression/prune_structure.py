@@ -27,7 +27,7 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.canonical.decompose import decompose_transform_pass, with_layers
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
 from mase_hw.passes.compression._channels import GROUPS, Channels, cut_dim, find_channels
-from mase_hw.passes.compression._pruning import check_pruning, own_words
+from mase_hw.passes.compression.prune import check_pruning, own_words
 from mase_hw.registry import nearest
 
 # Arguments of a node that repeat the sizes of its result, or count groups of channels.
