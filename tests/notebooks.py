@@ -26,9 +26,11 @@ from tests._readme import ROOT
 
 FOLDER = Path(tutorials.__path__[0])
 # The order of the lectures.
-NAMES = ("graph", "bert", "pruning", "search", "mixed_precision", "perceptron", "software")
+NAMES = (
+    "graph", "bert", "pruning", "search", "mixed_precision", "fit", "perceptron", "software",
+)  # fmt: skip
 # What a machine's speed decides.
-SPEED = re.compile(r"naive / fused'?: [\d.]+")
+SPEED = re.compile(r"(naive / fused|, ms)'?: [\d.e+]+")
 SECTION = re.compile(r"^    # \d+\. ", re.MULTILINE)
 DRAWS = re.compile(r"\.draw\(|savefig\(|compress\(")
 PREFIXES = re.compile(rf"/[\w./-]+/site-packages/|{re.escape(str(ROOT))}/")

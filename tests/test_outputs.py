@@ -159,7 +159,6 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/cli/profile.py:_run": "profile",
     "mase_hw/experiments/_base.py:run_experiment": "experiment",
     "mase_hw/experiments/_base.py:_write": "experiment",
-    "mase_hw/experiments/graph.py:Graph.run": "experiment",
     "mase_hw/experiments/perplexity.py:measure": "experiment",
     "mase_hw/hardware/route.py:_write_bitstream": "synth",
     "mase_hw/pipelines/compression.py:CompressionPipeline.__call__": "compress",
@@ -172,7 +171,9 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/report/page.py:write_report": "report",
     "mase_hw/search/study.py:_results": "search",
     "mase_hw/search/study.py:search": "search",
+    "mase_hw/tutorials/fit.py:main": "experiment",
     "mase_hw/tutorials/mixed_precision.py:main": "experiment",
+    "mase_hw/tutorials/search.py:main": "experiment",
     "mase_hw/tutorials/software.py:main": "experiment",
 }  # fmt: skip
 WRITERS = {place: item for place, item in DOORS.items() if isinstance(item, tuple)}

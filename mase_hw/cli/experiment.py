@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +12,7 @@ import typer
 
 from mase_hw.cli._options import MEASURE, Output, command
 from mase_hw.cli._progress import Display
+from mase_hw.errors import ConfigError
 
 
 @command(MEASURE)
@@ -17,6 +21,7 @@ def experiment(
     *,
     quick: bool = False,
     seed: Annotated[int, typer.Option(min=0)] = 0,
+    set: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE")] = None,
     output: Output = None,
     display: Display,
 ) -> None:
@@ -24,8 +29,9 @@ def experiment(
 
     Options:
         name: name of the experiment; without one all are listed.
-        quick: fewer samples: less than three minutes on two cores.
+        quick: smaller sizes: a few minutes of processor time.
         seed: seed of sampling, training and search.
+        set: size to take in place of the experiment's, such as trials=50 or widths=[4, 8].
         output: folder to write (default: build/experiments/NAME).
     """
     from rich.table import Table
@@ -42,10 +48,14 @@ def experiment(
         display.json(entries)
         return
     chosen = find(name)
-    title = f"{name}-quick" if quick else name
+    title = "-".join(
+        [name, *(["quick"] if quick else []), *(re.sub(r"\W+", "_", item) for item in set or ())]
+    )
     folder = output or Path("build/experiments") / (f"{title}-seed{seed}" if seed else title)
     with display.progress(name) as advance:
-        outcome = run_experiment(chosen, folder, quick=quick, progress=advance, seed=seed)
+        outcome = run_experiment(
+            chosen, folder, quick=quick, progress=advance, seed=seed, settings=_sizes(set or ())
+        )
     table = Table(*outcome.columns, title=chosen.title)
     for row in outcome.rows:
         table.add_row(*(text(cell) for cell in row))
@@ -54,3 +64,11 @@ def experiment(
     display.say(f"{folder / name}.csv, .png, .svg")
     rows = [dict(zip(outcome.columns, row, strict=True)) for row in outcome.rows]
     display.json({"rows": rows, "note": outcome.note, "folder": str(folder)})
+
+
+def _sizes(given: Iterable[str]) -> dict[str, object]:
+    """Return sizes by name; a value is written as in TOML."""
+    try:
+        return tomllib.loads("\n".join(given))
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"--set takes KEY=VALUE, as in TOML; got {[*given]}: {error}") from error

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 from mase_hw.errors import ConfigError
-from mase_hw.experiments._areas import designs, dot_product
 from mase_hw.experiments._base import Experiment, Outcome, run_experiment, text
 from mase_hw.experiments._subject import Subject, classes, mean_and_error
+from mase_hw.experiments.areas import designs, dot_product
 from mase_hw.registry import discover, nearest
 
 __all__ = [

@@ -16,15 +16,42 @@ WIDTH_INCHES, HEIGHT_INCHES = 6.4, 4.0
 MARKERS = "osD^vP*X<>"
 
 
-def new_figure(columns: int = 1) -> tuple[Figure, list[Axes]]:
-    """Return a figure with axes side by side."""
+def new_figure(panels: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure with axes one below the other, as wide as a page."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH_INCHES * columns, HEIGHT_INCHES), layout="constrained")
-    axes = [figure.add_subplot(1, columns, index + 1) for index in range(columns)]
+    figure = Figure(figsize=(WIDTH_INCHES, HEIGHT_INCHES * panels), layout="constrained")
+    axes = [figure.add_subplot(panels, 1, index + 1) for index in range(panels)]
     for item in axes:
         item.grid(visible=True, alpha=0.3)
     return figure, axes
+
+
+def draw_accuracies(
+    axes: Axes, across: Sequence[float], curves: Mapping[str, Sequence[float]], samples: int
+) -> None:
+    """Draw shares of samples with their standard errors; curves named `before ...` are dashed.
+
+    Args:
+        axes: to draw on.
+        across: positions of the points of every curve.
+        curves: shares by name.
+        samples: on which each share was measured.
+    """
+    colors: dict[str, str] = {}
+    for name, values in curves.items():
+        kind = name.removeprefix("before ")
+        axes.errorbar(
+            across,
+            [100 * value for value in values],
+            [100 * standard_error(value, samples) for value in values],
+            color=colors.setdefault(kind, f"C{len(colors)}"),
+            marker=MARKERS[list(colors).index(kind)],
+            linestyle="--" if name != kind else "-",
+            markersize=4,
+            capsize=2,
+            label=name,
+        )
 
 
 def label(axes: Axes, title: str, across: str, up: str) -> None:

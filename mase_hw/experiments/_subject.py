@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from mase_hw._kinds import Table
+from mase_hw._kinds import Setting, Table
 from mase_hw.data import Split
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.models import models
-from mase_hw.search import Samples, SearchResult, TrialResult, search
+from mase_hw.search import Samples, SearchResult, search
+from mase_hw.search.task import RESULT
+from mase_hw.training import History, Trainer, evaluate
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Subject:
         *,
         train: int | None = None,
         validation: int | None = None,
+        test: int | None = None,
         seed: int = 0,
     ) -> Subject:
         """Return a registered model.
@@ -48,6 +51,7 @@ class Subject:
             name: of the model.
             train: samples to train on; all when not given.
             validation: samples to choose by; all when not given.
+            test: samples to report on; all when not given.
             seed: see the attribute.
         """
         trained = models()[name].load()
@@ -59,13 +63,22 @@ class Subject:
             Split(
                 split.train_inputs[:train],
                 split.train_labels[:train],
-                split.test_inputs,
-                split.test_labels,
+                split.test_inputs[:test],
+                split.test_labels[:test],
                 split.validation_inputs[:validation],
                 split.validation_labels[:validation],
             ),
             seed,
         )
+
+    def fit(self, module: nn.Module, **recipe: Setting) -> History:
+        """Train a module on the training samples, with arguments of `Trainer`."""
+        trainer = Trainer(**recipe, seed=self.seed)
+        return trainer.fit(module, self.split.train_inputs, self.split.train_labels)
+
+    def accuracy(self, module: nn.Module) -> float:
+        """Return the share of test samples that a module classifies."""
+        return evaluate(module, self.split.test_inputs, self.split.test_labels)
 
     @property
     def samples(self) -> Samples:
@@ -117,10 +130,12 @@ class Curve:
     Attributes:
         accuracies: best accuracy after every trial; a trial that failed adds nothing.
         result: what it found.
+        measured: accuracy and number formats of the trials that did not fail.
     """
 
     accuracies: list[float]
     result: SearchResult
+    measured: Sequence[tuple[float, Table]]
 
     @classmethod
     def of(cls, result: SearchResult, study: str) -> Curve:
@@ -128,21 +143,41 @@ class Curve:
         import optuna
 
         trials = optuna.load_study(study_name=study, storage=result.storage).get_trials()
-        best, accuracies = 0.0, []
+        best, accuracies, measured = 0.0, [], []
         for trial in trials:
-            best = max(best, float(trial.user_attrs.get("metrics", {}).get("accuracy", 0.0)))
+            accuracy = float(trial.user_attrs.get("metrics", {}).get("accuracy", 0.0))
+            if RESULT in trial.user_attrs:
+                measured.append((accuracy, trial.user_attrs[RESULT]["config"]))
+            best = max(best, accuracy)
             accuracies.append(best)
-        return cls(accuracies, result)
+        return cls(accuracies, result, measured)
+
+    def configurations(self, count: int) -> list[Table]:
+        """Return the number formats of the most accurate trials."""
+        return [item for _, item in sorted(self.measured, key=lambda pair: -pair[0])[:count]]
 
 
-def chosen_architecture(best: TrialResult) -> str:
-    """Architecture that a trial chose, as a cell of a table."""
-    prefix = "architecture."
-    return ", ".join(
-        f"{key.removeprefix(prefix)} {value}"
-        for key, value in best.parameters.items()
-        if key.startswith(prefix)
-    )
+def layer_entries(config: Table) -> list[tuple[str, str, str, str]]:
+    """Return the layers of BERT, each with its format, and width and fraction of data and weight.
+
+    Args:
+        config: number formats by name.
+    """
+    found = []
+    for name, table in config.items():
+        entry = table.get("config", {}) if isinstance(table, Mapping) else {}
+        if "name" in entry and name != "default":
+            data, weight = (
+                ".".join(
+                    str(entry[f"{operand}_{key}"])
+                    for key in ("width", "frac_width")
+                    if f"{operand}_{key}" in entry
+                )
+                for operand in ("data_in_0", "weight")
+            )
+            layer = re.sub("^model_(bert_)?(encoder_)?", "", name)
+            found.append((layer, str(entry["name"]), data, weight))
+    return found
 
 
 def mean_and_error(values: list[float]) -> tuple[float, float]:

@@ -4,27 +4,98 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from mase_hw._kinds import Record
+import torch
+from torch import nn
+
+from mase_hw._kinds import Record, Table
+from mase_hw.api import emit_verilog, simulate
 from mase_hw.emit.flow import quantize
-from mase_hw.experiments._areas import designs, dot_product
+from mase_hw.errors import SimulationError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import Subject, steps
 from mase_hw.hardware.synth import synthesize
 from mase_hw.passes.formats.report_quantization import storage
-from mase_hw.training import Trainer, evaluate, standard_error
+from mase_hw.training import standard_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from mase_hw.emit.project import Project
+
+STALL = 0.3
+SEED = 0
+LANES = 8
+SIZE, RESULTS = 64, 16
+WIDTHS = (4, 6, 8)
+BLOCKS = {"data_in_block_size": LANES, "weight_block_size": LANES}
+EXPONENTS = {"data_in_exponent_width": 2, "weight_exponent_width": 2}
+FOUR = {"data_in_width": 4, "weight_width": 4}
+# Formats with a width of data and weights, and what else they are given.
+WIDE: Mapping[str, Mapping[str, object]] = {
+    "fixed": {},
+    "scaled_integer": {},
+    "minifloat_denorm": EXPONENTS,
+    "mxint": BLOCKS,
+    "block_fp": BLOCKS,
+    "block_minifloat": {**BLOCKS, **EXPONENTS},
+}
+# Formats of one width.
+ONE: Mapping[str, Mapping[str, object]] = {
+    "fp4_e2m1": {},
+    "fp6_e2m3": {},
+    "fp6_e3m2": {},
+    "fp8_e4m3": {},
+    "mxfp4": BLOCKS,
+    "mxfp6": BLOCKS,
+    "mxfp8": BLOCKS,
+    "log": FOUR,
+    "block_log": {**FOUR, **BLOCKS},
+    "ternary": {"data_in_scale": 1.0, "weight_scale": 0.25},
+    "binary": {"data_in_bipolar": False, "weight_bipolar": True},
+}
+
+
+def designs() -> Iterator[tuple[str, Mapping[str, object]]]:
+    """Yield names of formats, a width behind those that have several, and their entries."""
+    for name, entry in WIDE.items():
+        for width in WIDTHS:
+            widths = {"data_in_width": width, "weight_width": width}
+            yield f"{name} {width}", {"name": name, **widths, **entry}
+    for name, entry in ONE.items():
+        yield name, {"name": name, **entry}
+
+
+def dot_product(entry: Mapping[str, object], folder: Path) -> Project:
+    """Emit a layer without bias, and check its bits.
+
+    Raises:
+        SimulationError: when they are wrong.
+    """
+    layer = nn.Linear(SIZE, RESULTS, bias=False)
+    with torch.random.fork_rng(), torch.no_grad():
+        torch.manual_seed(SEED)
+        # Weights of a size that formats without a scale hold.
+        layer.weight.normal_()
+        values = torch.randn(1, SIZE)
+    project = emit_verilog(
+        layer,
+        (values,),
+        output=folder,
+        config={"by": "type", "default": {"config": dict(entry)}},
+        parallelism={"default": 1, "linear": {"data_in_0_dim_0": LANES, "data_out_0_dim_0": 1}},
+    )
+    report = simulate(project, samples=20, stall=STALL)
+    if not report.bit_exact:
+        raise SimulationError(f"no area without a bit-exact design: {report.first_mismatch}")
+    return project
+
+
 MODEL = "digits-mlp"
-TRAINER = Trainer(epochs=10, learning_rate=1e-3)
-QUICK = ("fixed 8", "mxint 8", "fp8_e4m3", "binary")
 
 # Format, bits per weight, LUT, LUT beside DSP, DSP, accuracy in percent.
 Area = tuple[str, float, int, int, int, float]
@@ -35,10 +106,12 @@ class Areas(Experiment):
 
     name = "areas"
     title = "bits against LUT of an 8-lane dot product against accuracy"
+    settings: ClassVar[Table] = {"formats": [name for name, _ in designs()], "epochs": 10}
+    quick: ClassVar[Table] = {"formats": ["fixed 8", "mxint 8", "fp8_e4m3", "binary"]}
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)
-        chosen = {name: entry for name, entry in designs() if not quick or name in QUICK}
+        chosen = {name: entry for name, entry in designs() if name in size["formats"]}
         advance = steps(progress, len(chosen))
         rows: list[Area] = []
         for name, entry in chosen.items():
@@ -46,7 +119,7 @@ class Areas(Experiment):
                 project = dot_product(entry, Path(scratch) / "dot")
                 without = synthesize(project.folder, dsp=False).total
                 with_dsp = synthesize(project.folder).total
-            bits, accuracy = trained(subject, entry)
+            bits, accuracy = trained(subject, entry, size["epochs"])
             rows.append((name, bits, without.lut, with_dsp.lut, int(with_dsp.dsp), 100 * accuracy))
             advance()
         count = len(subject.split.test_labels)
@@ -54,7 +127,7 @@ class Areas(Experiment):
         figure = draw(rows, f"{MODEL}, {count} test samples")
         note = (
             f"linear 64-16 with one unit of 8 lanes, every output bit checked, Yosys xcup; "
-            f"{MODEL} with linear layers in the format, trained {TRAINER.epochs} epochs in it, "
+            f"{MODEL} with linear layers in the format, trained in it, "
             f"{count} test samples, standard error {error:.1f} points"
         )
         columns = ("format", "bits per weight", "LUT", "LUT beside DSP", "DSP", "accuracy, %")
@@ -84,7 +157,7 @@ def draw(rows: Sequence[Area], task: str) -> Figure:
     label(left, "8-lane dot product, no DSP", "bits per weight", "LUT")
     label(right, task, "LUT", "accuracy, %")
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
     return figure
 
 
@@ -94,14 +167,13 @@ def _kind(name: str) -> str:
     return re.split(r"\d", family)[0].rstrip("_")
 
 
-def trained(subject: Subject, entry: Mapping[str, object]) -> tuple[float, float]:
+def trained(subject: Subject, entry: Mapping[str, object], epochs: int) -> tuple[float, float]:
     """Return bits per weight, and the accuracy with linear layers in a format."""
     config = {
         "by": "type",
         "default": {"config": {"name": None}},
         "linear": {"config": {**entry, "bias_name": "fixed", "bias_width": 8}},
     }
-    split = subject.split
-    mg = quantize(subject.mg, config, data=[split.train_inputs[:256]])
-    replace(TRAINER, seed=subject.seed).fit(mg, split.train_inputs, split.train_labels)
-    return storage(mg)["average_weight_bits"], evaluate(mg, split.test_inputs, split.test_labels)
+    mg = quantize(subject.mg, config, data=[subject.split.train_inputs[:256]])
+    subject.fit(mg, epochs=epochs, learning_rate=1e-3)
+    return storage(mg)["average_weight_bits"], subject.accuracy(mg)

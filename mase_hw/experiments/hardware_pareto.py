@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 
+from mase_hw._kinds import Table
 from mase_hw.api import emit_verilog, simulate
 from mase_hw.emit.flow import canonicalize
 from mase_hw.experiments._base import Experiment, Outcome, Progress
@@ -37,13 +38,16 @@ class HardwarePareto(Experiment):
     name = "hardware-pareto"
     title = "accuracy against LUT and cycles, chosen points measured on RTL"
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+    settings: ClassVar[Table] = {"trials": 300, "points": 6, "population": 50}
+    quick: ClassVar[Table] = {"trials": 40, "points": 3, "population": 10}
+
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, seed=self.seed)
-        trials, points = (40, 3) if quick else (300, 6)
+        trials, points = size["trials"], size["points"]
         advance = steps(progress, trials + points)
         config = {
             "sampler": "nsga2",
-            "sampler_options": {"population_size": 10 if quick else 50},
+            "sampler_options": {"population_size": size["population"]},
             "trials": trials,
             "objectives": OBJECTIVES,
             "constraints": {"accuracy": LEAST_ACCURACY},
@@ -72,7 +76,7 @@ class HardwarePareto(Experiment):
         error = standard_error(front[0].metrics["accuracy"], count)
         figure = _figure(front, chosen, count, error)
         note = (
-            f"{MODEL}: {trials} trials, {len(front)} on the front, at least "
+            f"{MODEL}: {len(front)} trials on the front, at least "
             f"{100 * LEAST_ACCURACY:.0f} % accurate; chosen by accuracy on {count} "
             f"validation samples (standard error {100 * error:.1f} points), measured on RTL with "
             f"{tested} test samples (standard error "

@@ -12,11 +12,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from mase_hw._kinds import Table
 from mase_hw._results import result_file
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
+from mase_hw.experiments._subject import mean_and_error
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -27,10 +29,13 @@ if TYPE_CHECKING:
 MODEL = "smollm2-135m"
 BLOCK = 32
 NEAREST, FLOAT = "nearest", "float"
+PANEL_INCHES = 3.0
 FORMATS: Mapping[str, Mapping[str, object]] = {
     "mxint 3": {"name": "mxint", "width": 3, "block_size": BLOCK},
     "mxint 4": {"name": "mxint", "width": 4, "block_size": BLOCK},
     "mxint 4, blocks of 16": {"name": "mxint", "width": 4, "block_size": 16},
+    "int 4, groups of 32": {"name": "scaled_integer", "width": 4, "group_size": 32},
+    "int 4, groups of 128": {"name": "scaled_integer", "width": 4, "group_size": 128},
     "mxfp 4": {"name": "mxfp4", "block_size": BLOCK},
     "fixed 4": {"name": "fixed", "width": 4},
     "fixed 6": {"name": "fixed", "width": 6},
@@ -70,8 +75,6 @@ class Scope:
     seen: int
 
 
-FULL = Scope([(name, method) for method in METHODS for name in FORMATS], 16, 256, 32)
-QUICK = Scope([("mxint 3", NEAREST), ("mxint 3", "gptq")], 2, 48, 4)
 # Of few tokens GPTQ learns too much with less.
 DAMPING = 0.1
 # What layers before lost is known from few tokens, too: half of it is made up for.
@@ -83,10 +86,26 @@ class Perplexity(Experiment):
 
     name = "perplexity"
     title = "perplexity of a language model whose weights are rounded, by method"
+    settings: ClassVar[Table] = {
+        "weights": list(FORMATS),
+        "methods": list(METHODS),
+        "sequences": 16,
+        "length": 256,
+        "seen": 32,
+    }
+    quick: ClassVar[Table] = {
+        "weights": ["int 4, groups of 32"],
+        "methods": [NEAREST, "gptq"],
+        "sequences": 2,
+        "length": 48,
+        "seen": 4,
+    }
 
-    def run(self, folder: Path, *, quick: bool, progress: Progress) -> Outcome:
+    def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         """Run it; what the folder holds already is not measured again."""
-        return measure(folder, QUICK if quick else FULL, progress)
+        runs = [(name, method) for method in size["methods"] for name in size["weights"]]
+        counts = {key: size[key] for key in ("sequences", "length", "seen")}
+        return measure(folder, Scope(runs, **counts), progress)
 
 
 def measure(folder: Path, scope: Scope, progress: Progress) -> Outcome:
@@ -106,8 +125,7 @@ def measure(folder: Path, scope: Scope, progress: Progress) -> Outcome:
     figure = _draw(rows)
     note = (
         f"{MODEL}, weights as its file decodes to (Q4_1); weights of the layers inside the "
-        f"decoder rounded, activations, embedding and last layer in float32; "
-        f"{scope.sequences} reviews of {scope.length} tokens, {scope.seen} others for the methods; "
+        "decoder rounded, activations, embedding and last layer in float32; "
         "errors are standard errors over reviews, of a difference to nearest those of the pairs"
     )
     return Outcome(
@@ -217,13 +235,13 @@ def _rows(runs: Sequence[tuple[str, str]], losses: Mapping[str, Sequence[float]]
     exact = losses[f"{FLOAT}, {NEAREST}"]
     for name, method in runs:
         found = losses[f"{name}, {method}"]
-        mean, error = _mean_and_error(found)
+        mean, error = mean_and_error(found)
         closed = ""
         if method != NEAREST and f"{name}, {NEAREST}" in losses:
             nearest = losses[f"{name}, {NEAREST}"]
             gap = sum(nearest) - sum(exact)
             gains = [old - new for old, new in zip(nearest, found, strict=True)]
-            gain, spread = _mean_and_error(gains)
+            gain, spread = mean_and_error(gains)
             share = len(exact) / gap if gap else 0.0
             closed = f"{100 * gain * share:.0f} ± {100 * spread * share:.0f}"
         perplexity = math.exp(mean)
@@ -236,16 +254,11 @@ def _bits(name: str) -> float:
     return 32.0 if name == FLOAT else make_format(FORMATS[name]).bits_per_element
 
 
-def _mean_and_error(values: Sequence[float]) -> tuple[float, float]:
-    mean = sum(values) / len(values)
-    squares = sum((value - mean) ** 2 for value in values)
-    return mean, math.sqrt(squares / max(len(values) - 1, 1) / len(values))
-
-
 def _draw(rows: Sequence[Row]) -> Figure:
     """Draw perplexity against bits, one line a method, one panel a family."""
     families = list(dict.fromkeys(row[0].split()[0] for row in rows if row[0] != FLOAT))
     figure, panels = new_figure(len(families))
+    figure.set_figheight(PANEL_INCHES * len(families))
     (exact,) = (row[3] for row in rows if row[0] == FLOAT)
     widths = [row[2] for row in rows if row[0] != FLOAT]
     highest = max(row[3] + row[4] for row in rows)
@@ -264,6 +277,6 @@ def _draw(rows: Sequence[Row]) -> Figure:
         # One scale for all, so that panels can be compared.
         axes.set_ylim(exact / 1.5, highest * 1.5)
         axes.set_xlim(min(widths) - 0.5, max(widths) + 0.5)
-        axes.legend()
+        axes.legend(fontsize="small", ncols=2)
         label(axes, family, "bits per weight", "perplexity")
     return figure

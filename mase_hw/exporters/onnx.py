@@ -219,7 +219,7 @@ class _Writer:
             return self._tensor(reals, name)
         scales = [2.0**-number.frac_width] if isinstance(number, Fixed) else None
         points = [0]
-        if isinstance(number, ScaledInteger):
+        if isinstance(number, ScaledInteger) and number.group_size is None:
             scales, points = list(number.scales), list(number.zero_points)
         if scales is None or not isinstance(number, Fixed | ScaledInteger):
             raise UnsupportedError(

@@ -1,8 +1,9 @@
-"""Scaled integers: `value = (code - zero_point) * scale`, for a tensor or for each channel.
+"""Scaled integers: `value = (code - zero_point) * scale`, for a tensor, a channel or a group.
 
 Value set: codes of `width` bits, two's complement when `signed`; symmetric formats leave out the
 most negative signed code and have no zero point. `scale` and `zero_point` are numbers, or as many
-numbers as the dimension `channel_axis` has. Codes are `round(value / scale) + zero_point`, to
+numbers as the dimension `channel_axis` has, or with `group_size` one for so many neighbours of the
+last dimension, which is for software alone. Codes are `round(value / scale) + zero_point`, to
 nearest with ties to even, saturating. Zero is a value exactly; infinities saturate; NaN is refused.
 
 Source: Jacob et al., "Quantization and Training of Neural Networks for Efficient
@@ -30,6 +31,8 @@ from mase_hw.formats._encoding import Encoding, Kind
 Numbers = float | tuple[float, ...]
 # Of what is fitted to values, and of what is given.
 MAX_WIDTH_BITS, WIDEST_BITS = 24, 32
+# Of the scale of a group, and of its zero point where there is one.
+SCALE_BITS, LARGEST_GROUP = 32, 1 << 16
 # Widths of constants that a choice of formats tries.
 TRIED_WIDTHS = range(4, 13)
 
@@ -45,6 +48,7 @@ class ScaledInteger(CodeFormat):
         signed: two's complement when true.
         symmetric: zero point 0 and as many negative as positive codes.
         channel_axis: dimension of the channels; None for one scale.
+        group_size: elements of a row that share a scale, of rows that it divides; None for none.
         power_of_two: fit scales that are powers of two, so that hardware shifts and has no
             multiplier for them.
 
@@ -65,6 +69,7 @@ class ScaledInteger(CodeFormat):
     symmetric: bool = True
     channel_axis: int | None = None
     power_of_two: bool = False
+    group_size: int | None = None
 
     def __post_init__(self) -> None:
         check_integer(self.name, "width", self.width, 2, WIDEST_BITS)
@@ -83,8 +88,12 @@ class ScaledInteger(CodeFormat):
             if self.symmetric and point != 0:
                 raise FormatError(f"{self.name}: zero_point is {point}; symmetric allows only 0")
         channels = [g for g in (self.scale, self.zero_point) if isinstance(g, tuple)]
-        if channels and self.channel_axis is None:
+        if channels and self.channel_axis is None and self.group_size is None:
             raise FormatError(f"{self.name}: scale for each channel needs channel_axis")
+        if self.group_size is not None:
+            check_integer(self.name, "group_size", self.group_size, 1, LARGEST_GROUP)
+            if self.channel_axis is not None:
+                raise FormatError(f"{self.name}: give channel_axis or group_size, not both")
         if self.channel_axis is not None:
             check_integer(self.name, "channel_axis", self.channel_axis, -8, 7)
         if len({len(item) for item in channels}) > 1:
@@ -97,11 +106,20 @@ class ScaledInteger(CodeFormat):
     def __str__(self) -> str:
         """Return a short name such as `scaled_integer<8>`."""
         channels = ",per channel" if isinstance(self.scale, tuple) else ""
+        if self.group_size is not None:
+            channels = f",groups of {self.group_size}"
         return f"{self.name}<{self.width}{channels}>"
 
     @property
     def code_bits(self) -> int:
         return self.width
+
+    @property
+    def bits_per_element(self) -> float:
+        if self.group_size is None:
+            return self.width
+        points = 0 if self.symmetric else self.width
+        return self.width + (SCALE_BITS + points) / self.group_size
 
     @property
     def code_range(self) -> tuple[int, int]:
@@ -113,6 +131,10 @@ class ScaledInteger(CodeFormat):
     def _parameter(self, entry: object, like: Tensor, dtype: torch.dtype) -> Tensor:
         """Return a scale or zero point, shaped to broadcast over `like`."""
         tensor = torch.tensor(entry, dtype=dtype, device=like.device)
+        if tensor.ndim and self.group_size is not None:
+            if tensor.numel() * self.group_size != like.numel():
+                raise FormatError(f"{self} has {len(tensor)} groups; the data {tuple(like.shape)}")
+            return tensor.repeat_interleave(self.group_size).reshape(like.shape)
         if tensor.ndim == 0 or self.channel_axis is None:
             return tensor
         axis = self.channel_axis % max(like.ndim, 1)
@@ -210,6 +232,8 @@ class ScaledInteger(CodeFormat):
     @property
     def encoding(self) -> Encoding:
         """Integers around a zero point; the scale is no part of it."""
+        if self.group_size is not None:
+            raise FormatError(f"{self}: scales of groups are for software; give channel_axis")
         return Encoding(
             self.width,
             Kind.OFFSET,
@@ -229,7 +253,8 @@ class ScaledInteger(CodeFormat):
         """Return the format whose codes just cover the range and zero."""
         if "scale" in fields:
             return cls(**fields)
-        return cls.fit_values(torch.tensor([minimum, maximum]), **{**fields, "channel_axis": None})
+        whole = {**fields, "channel_axis": None, "group_size": None}
+        return cls.fit_values(torch.tensor([minimum, maximum]), **whole)
 
     @classmethod
     def fit_values(cls, values: Tensor, **fields: Setting) -> ScaledInteger:
@@ -238,7 +263,14 @@ class ScaledInteger(CodeFormat):
             return cls(**fields)
         shape = cls(**{key: value for key, value in fields.items() if key != "zero_point"})
         axis, (low, high) = shape.channel_axis, shape.code_range
-        if axis is None or not values.numel():
+        group = shape.group_size
+        if group is not None and values.numel():
+            if values.dim() == 0 or values.shape[-1] % group:
+                raise FormatError(
+                    f"{shape} needs rows that {group} divides; the data has {tuple(values.shape)}"
+                )
+            rows = values.detach().double().reshape(-1, group)
+        elif axis is None or not values.numel():
             rows = values.detach().double().reshape(1, -1)
         else:
             rows = values.detach().double().movedim(axis, 0).flatten(1)
@@ -258,7 +290,7 @@ class ScaledInteger(CodeFormat):
         if not shape.symmetric:
             points = (low - torch.round(least / scales)).clamp(low, high)
         steps, zeros = scales.tolist(), [int(point) for point in points.tolist()]
-        if axis is None:
+        if axis is None and group is None:
             return cls(**{**fields, "scale": steps[0], "zero_point": zeros[0]})
         return cls(**{**fields, "scale": steps, "zero_point": zeros})
 

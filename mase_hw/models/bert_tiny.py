@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from mase_hw._checks import check_choice
 from mase_hw._kinds import Table
 from mase_hw.models._base import RegisteredModel
 from mase_hw.models.hub import load_pretrained
 
 PRETRAINED = "bert-tiny"
+LINEAR, IDENTITY = "linear", "identity"
 
 
 class TextClassifier(nn.Module):
@@ -60,6 +62,10 @@ class BertTiny(RegisteredModel):
         heads: int | None = None,
         hidden: int | None = None,
         intermediate: int | None = None,
+        query: str = LINEAR,
+        key: str = LINEAR,
+        value: str = LINEAR,
+        output: str = LINEAR,
     ) -> nn.Module:
         """Return the classifier with the pretrained weights that fit; other sizes start anew.
 
@@ -68,27 +74,41 @@ class BertTiny(RegisteredModel):
             heads: attention heads, a divisor of `hidden`.
             hidden: width of the encoder.
             intermediate: width of the feed-forward layers.
+            query: `linear`, or `identity` to leave this square layer out of every attention, as for
+                the others.
+            key: see `query`.
+            value: see `query`.
+            output: see `query`.
+
+        Raises:
+            ConfigError: for another word.
         """
         from transformers import BertForSequenceClassification
 
         pretrained: Any = load_pretrained(PRETRAINED).module
         config = type(pretrained.config).from_dict(pretrained.config.to_dict())
-        for key, value in (
+        for size, number in (
             ("num_hidden_layers", layers),
             ("num_attention_heads", heads),
             ("hidden_size", hidden),
             ("intermediate_size", intermediate),
         ):
-            if value is not None:
-                setattr(config, key, value)
+            if number is not None:
+                setattr(config, size, number)
         config.num_labels = 2
         model = BertForSequenceClassification(config)
         own = model.state_dict()
         fits = {
-            name: value
-            for name, value in pretrained.state_dict().items()
-            if name in own and own[name].shape == value.shape
+            name: weight
+            for name, weight in pretrained.state_dict().items()
+            if name in own and own[name].shape == weight.shape
         }
         with torch.no_grad():
             model.load_state_dict(fits, strict=False)
+        for name, word in (("query", query), ("key", key), ("value", value), ("output", output)):
+            check_choice(f"bert-tiny: {name}", word, (LINEAR, IDENTITY))
+            for layer in model.bert.encoder.layer if word == IDENTITY else ():
+                attention = layer.attention
+                owner = attention.output if name == "output" else attention.self
+                setattr(owner, "dense" if name == "output" else name, nn.Identity())
         return TextClassifier(model)

@@ -49,6 +49,7 @@ ELSEWHERE = {
 }
 
 KEYWORDS = {
+    "granularity": "leave it out: single elements; prune_structure_transform_pass takes channels",
     "dummy_in": "leave it out: trace(model, example_inputs) has seen the example inputs",
     "add_value": "leave it out: values are observed by add_software_metadata_analysis_pass",
 }

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from mase_hw._drawing import curves, save_figure
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
-from mase_hw.experiments.precisions import _draw
+from mase_hw.experiments.number_formats import draw
 from mase_hw.training import standard_error
 
 
@@ -67,11 +67,18 @@ def test_bands_are_the_standard_errors_of_each_value():
 
 def test_every_format_has_a_line_of_its_own():
     rows = [(f"format_{index}", 97.0 - index, 1, 4.25) for index in range(23)]
-    figure = _draw(rows, 360, "digits-mlp")
+    figure = draw(rows, [[0.5, row[1] / 100] for row in rows], "bert-tiny")
     FigureCanvasAgg(figure).draw()
-    accuracies, closer, _ = figure.axes
-    assert closer.get_xlim()[0] < 97 - 2.5 < 97 < closer.get_xlim()[1]
+    accuracies = figure.axes[0]
     boxes = [text.get_window_extent() for text in accuracies.get_yticklabels()]
     assert [text.get_text() for text in accuracies.get_yticklabels()] == [row[0] for row in rows]
     tops = sorted(boxes, key=lambda box: box.y0)
     assert all(low.y1 <= high.y0 for low, high in itertools.pairwise(tops))
+
+
+def test_figures_are_as_wide_as_a_page():
+    """Text of ten points is then read at 700 pixels."""
+    for panels in (1, 2, 4):
+        figure, axes = new_figure(panels)
+        assert figure.get_figwidth() * 100 <= 700
+        assert len(axes) == panels

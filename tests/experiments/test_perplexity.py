@@ -32,4 +32,3 @@ def test_the_table_follows_from_losses(tmp_path):
     assert closed == "50 ± 25"
     assert rows["fixed 8", "gptq"][-1] == "0 ± 0"
     assert [axes.get_title() for axes in outcome.figure.axes] == ["mxint", "fixed"]
-    assert "2 reviews of 8 tokens" in outcome.note

@@ -26,8 +26,8 @@ def test_pruning_takes_other_words_for_its_criterion():
     assert torch.equal(left.state_dict()["0.weight"], right.state_dict()["0.weight"])
     with pytest.raises(ConfigError, match="prune_activations_transform_pass"):
         prune_transform_pass(mg, {"activation": {"sparsity": 0.1}})
-    with pytest.raises(ConfigError, match="criterion is 'l2'"):
-        prune_transform_pass(mg, {"sparsity": 0.5, "method": "l2-norm"})
+    with pytest.raises(ConfigError, match="criterion is 'l3'"):
+        prune_transform_pass(mg, {"sparsity": 0.5, "method": "l3-norm"})
 
 
 def test_a_graph_of_a_module_says_how_it_is_captured():

@@ -250,6 +250,7 @@ def gptq(weight: Tensor, hessian: Tensor, number_format: Format, method: Method)
     sizes = [len(block) for block in blocks]
     wanted, hessian = wanted[:, order], hessian[order][:, order]
     damped = _damped(hessian, method.damping)
+    rounding.order(blocks)
     scales, chosen = _forward(wanted, _inverse_factor(damped), rounding, sizes, method.scales)
     for _ in range(method.sweeps):
         if not _sweep(wanted, chosen, damped, rounding, sizes, scales):
@@ -290,7 +291,8 @@ def _forward(
         errors = torch.zeros(len(left), end - start, dtype=left.dtype)
         for first, last in group:
             block = slice(first, last)
-            scale = rounding.scale(left[:, block], importance[block] if searched else None)
+            searched_by = importance[block] if searched else None
+            scale = rounding.scale(left[:, block], searched_by, len(scales))
             scales.append(scale)
             for column in range(first, last):
                 current = left[:, column]
@@ -383,6 +385,12 @@ class _Rounding:
         self.size = int(fields["block_size"]) if self._shared else 1
         self._format = number_format
         self._powers: BlockFormat | None = None
+        # Of formats with a scale for each group: scales and zero points, `[groups, 2, results]`.
+        self._groups = torch.zeros(0)
+        if isinstance(size := fields.get("group_size"), int):
+            self.size = size
+            given = [torch.tensor(fields[key]).double() for key in ("scale", "zero_point")]
+            self._groups = torch.stack([item.reshape(len(weight), -1).T for item in given], 1)
         if self._shared and isinstance(number_format, BlockFormat):
             self._powers = number_format if number_format.scales_are_powers else None
         if self._shared and self._powers is None:
@@ -390,14 +398,22 @@ class _Rounding:
             pair: Any = replace(number_format, block_size=2, axis=-1)  # type: ignore[call-arg]
             self._format = pair
 
-    def scale(self, block: Tensor, importance: Tensor | None) -> Tensor:
+    def order(self, blocks: Sequence[Tensor]) -> None:
+        """Take note of the order in which the blocks of columns come."""
+        if len(self._groups):
+            self._groups = self._groups[[int(block.min()) // self.size for block in blocks]]
+
+    def scale(self, block: Tensor, importance: Tensor | None, number: int) -> Tensor:
         """Scale of every row of a block.
 
         Args:
             block: `[results, columns]`.
             importance: of the columns' errors, to choose scales by the least sum of their squares;
                 None to take those of the format.
+            number: of the block, in the order of `order`.
         """
+        if len(self._groups):
+            return self._groups[number]
         if not self._shared:
             return torch.zeros(0)
         if self._powers is None:
@@ -416,6 +432,10 @@ class _Rounding:
 
     def column(self, values: Tensor, scale: Tensor) -> Tensor:
         """Return a column, rounded, with what `scale` returned for its block."""
+        if len(self._groups):
+            step, point = scale
+            low, high = self._format.code_range  # type: ignore[attr-defined]
+            return ((values / step).round().clamp(low - point, high - point)) * step
         if not self._shared:
             return self._format.round_values(values[:, None])[:, 0]
         if self._powers is not None:

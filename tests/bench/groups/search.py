@@ -7,7 +7,6 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from mase_hw.experiments import Subject
 
 EIGHT, FOUR = 8, 4
-SPARSITY = 0.7
-SEEDS = (0, 1, 2)
 OVERHEAD_TRIALS = 50
 WORKER_TRIALS, TRIAL_SECONDS = 18, 5.0
 EXPERIMENT_SECONDS = 180
@@ -58,7 +55,6 @@ class Search(Benchmark):
             folder = Path(name)
             yield overhead(folder)
             yield from workers(folder, quick)
-            yield pruning()
             yield from precision(quick)
             yield from on_rtl(folder, quick)
             if not quick:
@@ -153,36 +149,11 @@ def workers(folder: Path, quick: bool) -> Iterator[Row]:
     )
 
 
-def pruning() -> Row:
-    """Compare criteria after training again, three seeds."""
-    from mase_hw.emit.flow import canonicalize
-    from mase_hw.experiments import Subject, mean_and_error
-    from mase_hw.experiments.pruning import QUICK_TRAINER, prune_and_retrain
-
-    subject = Subject.load("digits-mlp")
-    graph = canonicalize(subject.mg)
-    texts = []
-    for criterion in ("l1", "random"):
-        found = [
-            100
-            * prune_and_retrain(
-                subject, graph, SPARSITY, criterion, replace(QUICK_TRAINER, seed=seed)
-            )[1]
-            for seed in SEEDS
-        ]
-        mean, error = mean_and_error(found)
-        texts.append(f"{mean:.1f} ± {error:.1f} %")
-    return Row(
-        f"digits-mlp, sparsity {SPARSITY}, retrained: l1 / random, {len(SEEDS)} seeds",
-        " / ".join(texts),
-    )
-
-
 def precision(quick: bool) -> Iterator[Row]:
     """Compare BERT-tiny with itself in fixed point."""
     from mase_hw.emit.flow import quantize
     from mase_hw.experiments import Subject
-    from mase_hw.experiments.ptq_qat import TRAINER, linear_layers
+    from mase_hw.experiments.compression import linear_layers
     from mase_hw.training import evaluate, standard_error
 
     subject = Subject.load("bert-tiny", train=1024 if quick else None)
@@ -194,7 +165,7 @@ def precision(quick: bool) -> Iterator[Row]:
     for width, points, kind in ((EIGHT, 1, "PTQ"), (FOUR, 3, "QAT")):
         mg = quantize(subject.mg, linear_layers(width), data=[split.train_inputs[:256]])
         if kind == "QAT":
-            TRAINER.fit(mg, split.train_inputs, split.train_labels)
+            subject.fit(mg, epochs=1, learning_rate=1e-4)
         found = evaluate(mg, inputs, labels)
         yield Row(
             f"bert-tiny on snippets, {width}-bit {kind} of its linear layers, float32, "
@@ -262,7 +233,7 @@ def quick_experiments(folder: Path) -> Iterator[Row]:
         for number in (1, 2):
             place = folder / f"{name}-{number}"
             with timed() as elapsed:
-                run_experiment(item, place, quick=True, progress=lambda *_: None)
+                run_experiment(item, place, quick=True)
             times.append(elapsed)
             tables.append((place / f"{name}.csv").read_bytes())
         equal = tables[0] == tables[1]
