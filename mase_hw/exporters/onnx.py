@@ -29,6 +29,9 @@ OPSET, WIDE_OPSET = 19, 21
 TYPES = {(8, True): "INT8", (8, False): "UINT8", (16, True): "INT16", (16, False): "UINT16",
          (4, True): "INT4", (4, False): "UINT4"}  # fmt: skip
 BIAS_BITS = 32
+# Bits of a code that a real of single precision holds, times its scale.
+REAL_BITS = 24
+MATRIX = 2
 MODES = {"nearest_even": "ROUND", "floor": "FLOOR", "toward_zero": "DOWN"}
 Made = tuple[str, Mapping[str, Any]]
 
@@ -64,7 +67,9 @@ def export_onnx(mg: MaseGraph, path: str | os.PathLike[str], *, dialect: str = "
     def described(nodes: Sequence[Node], names: Sequence[str]) -> list[Any]:
         shapes: list[list[Any]] = [list(common(node).results["data_out_0"].shape) for node in nodes]
         if mg.batched:
-            shapes = [["batch", *shape[1:]] for shape in shapes]
+            # The package qonnx runs files of known shapes.
+            batch = 1 if dialect == "qonnx" else "batch"
+            shapes = [[batch, *shape[1:]] for shape in shapes]
         return [
             helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
             for name, shape in zip(names, shapes, strict=True)
@@ -112,16 +117,35 @@ class _Writer:
 
     def _node(self, node: Node) -> str:
         call = self.mg.call(node)
-        operands = [self.names[producer] for _, producer in stream_operands(node)]
-        constants = [self._constant(call, name) for name in call.constants]
         kind, attributes = _spelled(node, call)
+        streams = dict(stream_operands(node))
+        given = [
+            self.names[streams[name]]
+            if name in streams
+            # A sum behind a product is merged with it where it is of plain numbers.
+            else self._constant(call, name, plain=kind == "MatMul" and name == "bias")
+            for name in call.operands
+        ]
         if kind == "Identity":
-            return self._round(node, operands[0])
+            return self._round(node, given[0])
         if kind == "Reshape":
             shape = list(call.result.shape)
             shape[0] = -1 if self.mg.batched else shape[0]
-            constants = [self._tensor(np.array(shape, np.int64), f"{node.name}_shape")]
-        raw = self._add(kind, [*operands, *constants], f"{node.name}_exact", attributes)
+            given = [given[0], self._tensor(np.array(shape, np.int64), f"{node.name}_shape")]
+        if kind == "Clip":
+            bounds = {name: attributes.get(name) for name in ("min", "max")}
+            attributes = {}
+            given += [
+                "" if value is None else self._tensor(np.float32(value), f"{node.name}_{name}")
+                for name, value in bounds.items()
+            ]
+        if kind == "MatMul":
+            turned = f"{node.name}_transposed"
+            given[1] = self._add("Transpose", [given[1]], turned, {"perm": [1, 0]})
+            if len(given) > MATRIX:
+                given[:2] = [self._add(kind, given[:2], f"{node.name}_product", {})]
+                kind = "Add"
+        raw = self._add(kind, given, f"{node.name}_exact", attributes)
         moves = Numeric.of(call.operator).keeps_format and not call.operator.casts
         return raw if moves else self._round(node, raw)
 
@@ -159,17 +183,8 @@ class _Writer:
         if self.dialect == "qonnx":
             if mode not in MODES:
                 raise UnsupportedError(f"{where}: QONNX has no rounding {mode}")
-            inputs = [
-                values,
-                self._tensor(np.float32(scale), f"{name}_scale"),
-                self._tensor(np.float32(points), f"{name}_zero_point"),
-                self._tensor(np.float32(bits), f"{name}_bits"),
-            ]
-            attributes = {
-                "signed": int(signed), "narrow": int(narrow), "rounding_mode": MODES[mode],
-                "domain": QONNX,
-            }  # fmt: skip
-            return self._add("Quant", inputs, f"{name}_rounded", attributes)
+            levels = np.float32(scale), points, bits
+            return self._quant(values, f"{name}_rounded", levels, signed, narrow, MODES[mode])
         kind = TYPES.get((bits, signed))
         if kind is None or narrow or mode != "nearest_even":
             raise UnsupportedError(
@@ -183,20 +198,43 @@ class _Writer:
         codes = self._add("QuantizeLinear", [values, *names], f"{name}_codes", {})
         return self._add("DequantizeLinear", [codes, *names], f"{name}_rounded", {})
 
-    def _constant(self, call: Call, operand: str) -> str:
-        """Write a constant operand as its codes and their inverse."""
+    def _quant(
+        self, given: str, name: str, levels: tuple[Any, Any, int], signed: bool, narrow: bool,
+        mode: str = "ROUND",
+    ) -> str:  # fmt: skip
+        """Add a `Quant` with a scale, a zero point and bits."""
+        parts = zip(("scale", "zero_point", "bits"), levels, strict=True)
+        inputs = [self._tensor(np.float32(value), f"{name}_{part}") for part, value in parts]
+        attributes = {
+            "signed": int(signed), "narrow": int(narrow), "rounding_mode": mode, "domain": QONNX,
+        }  # fmt: skip
+        return self._add("Quant", [given, *inputs], name, attributes)
+
+    def _constant(self, call: Call, operand: str, *, plain: bool = False) -> str:
+        """Write a constant as codes and their inverse, as reals and a `Quant`, or as reals."""
         number, codes = call.operands[operand].quantized, call.constant_codes(operand)
         name = f"{call.name}_{operand}"
-        if self.dialect == "qonnx" or number.bits_per_element > BIAS_BITS:
-            return self._tensor(number.decode(codes).float().numpy(), name)
+        reals = number.decode(codes).float().numpy()
+        if plain or number.bits_per_element > BIAS_BITS:
+            return self._tensor(reals, name)
         scales = [2.0**-number.frac_width] if isinstance(number, Fixed) else None
         points = [0]
         if isinstance(number, ScaledInteger):
             scales, points = list(number.scales), list(number.zero_points)
-        if scales is None:
+        if scales is None or not isinstance(number, Fixed | ScaledInteger):
             raise UnsupportedError(
                 f"{operand} of {call.name} is {number}, which ONNX does not have"
             )
+        if self.dialect == "qonnx":
+            if number.width > REAL_BITS or len({*points}) > 1:
+                return self._tensor(reals, name)
+            shape = [1] * reals.ndim
+            if len(scales) > 1:
+                shape[int(getattr(number, "channel_axis", None) or 0)] = -1
+            narrow = isinstance(number, ScaledInteger) and number.signed and number.symmetric
+            levels = np.reshape(scales, shape if len(scales) > 1 else []), points[0], number.width
+            exact = self._tensor(reals, f"{name}_reals")
+            return self._quant(exact, name, levels, number.signed, narrow)
         kind = "INT8" if _fits(codes, 8) and not any(points) else "INT32"
         axis: dict[str, int] = {}
         if len(scales) > 1:
@@ -232,7 +270,7 @@ def _pair(entry: Any, rank: int = 2) -> list[int]:
 
 
 def _layer(node: Node, call: Call) -> Made:
-    return "Gemm" if len(call.result.shape) == 2 else "MatMul", {"transB": 1}
+    return ("Gemm", {"transB": 1}) if len(call.result.shape) == MATRIX else ("MatMul", {})
 
 
 def _convolution(node: Node, call: Call) -> Made:
@@ -267,6 +305,15 @@ def _softmax(node: Node, call: Call) -> Made:
     return "Softmax", {"axis": int(call.attributes["dim"])}
 
 
+def _clip(node: Node, call: Call) -> Made:
+    given = call.attributes
+    return "Clip", {end: given.get(end, given.get(f"{end}_val")) for end in ("min", "max")}
+
+
+def _joined(node: Node, call: Call) -> Made:
+    return "Concat", {"axis": int(call.attributes["dim"])}
+
+
 def _permutation(node: Node, call: Call) -> Made:
     return "Transpose", {"perm": [int(dim) for dim in call.attributes["dims"]]}
 
@@ -279,15 +326,19 @@ SPELLED: Mapping[str, Callable[[Node, Call], Made]] = {
     "add": _plain("Add"),
     "avg_pool2d": _pool("AveragePool"),
     "cast": _plain("Identity"),
+    "cat": _joined,
+    "clamp": _clip,
     "conv1d": _convolution,
     "conv2d": _convolution,
     "fake_quantize": _plain("Identity"),
     "flatten": _plain("Reshape"),
+    "hardtanh": _clip,
     "linear": _layer,
     "max_pool2d": _pool("MaxPool"),
     "mul": _plain("Mul"),
     "permute": _permutation,
     "relu": _plain("Relu"),
+    "relu6": lambda node, call: ("Clip", {"min": 0.0, "max": 6.0}),
     "reshape": _plain("Reshape"),
     "sigmoid": _plain("Sigmoid"),
     "softmax": _softmax,
@@ -304,9 +355,4 @@ def _spelled(node: Node, call: Call) -> Made:
             f"exported are {', '.join(sorted(SPELLED))}"
         )
     kind, attributes = convert(node, call)
-    if kind == "MatMul":
-        raise UnsupportedError(
-            f"{node.name} ({location(node)}) has rows of {len(call.result.shape)} dimensions; "
-            "exported are layers on matrices"
-        )
     return kind, attributes

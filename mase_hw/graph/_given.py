@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.ao.nn.quantized import FloatFunctional, FXFloatFunctional
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw._kinds import Argument, Record
@@ -55,7 +56,8 @@ def _check_model(model: object) -> None:
         for kind, fix in _OPAQUE.items():
             if isinstance(module, kind):
                 raise CaptureError(f"{where} is a {kind.__name__}, which is not captured: {fix}")
-        if type(module).__module__.startswith("torch.ao.nn.quantized"):
+        whole = type(module).__module__.startswith("torch.ao.nn.quantized")
+        if whole and not isinstance(module, FloatFunctional | FXFloatFunctional):
             raise CaptureError(
                 f"{where} is a {type(module).__name__} of torch's integers: give the model before "
                 "it was converted, and number formats to quantize"

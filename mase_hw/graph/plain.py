@@ -8,6 +8,8 @@ from typing import Any
 from torch import SymBool, SymFloat, SymInt, Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
+from mase_hw.importers.brevitas import without_scales
+
 _MAX_DEPTH = 8
 # What is left as it is, whatever it is made of.
 _WHOLE = (Tensor, SymBool, SymFloat, SymInt, nn.Module, type)
@@ -19,7 +21,7 @@ def plain(outputs: object) -> Any:
     A cache of keys and values, for example, becomes `{"layers": [{"keys": ..., "values": ...}]}`.
     What holds no tensor stays as it is.
     """
-    return tree_map(lambda leaf: _opened(leaf, _MAX_DEPTH), outputs)
+    return tree_map(lambda leaf: _opened(leaf, _MAX_DEPTH), without_scales(outputs))
 
 
 def _opened(leaf: object, depth: int) -> object:

@@ -34,6 +34,7 @@ from mase_hw.ops._numbers import (
 from mase_hw.ops._positions import looked_up
 from mase_hw.ops._rewriting import (
     ANY_NUMBER,
+    Affine,
     Borrowed,
     Commutative,
     Foldable,
@@ -52,6 +53,7 @@ __all__ = [
     "EXCLUDED",
     "OPERAND_NAMES",
     "STATE",
+    "Affine",
     "Apply",
     "Borrowed",
     "Broadcasting",

@@ -84,6 +84,21 @@ class Foldable(Interface):
         return None
 
 
+class Affine(Interface):
+    """Some calls are `scale * x + shift` of their one stream, with constants.
+
+    Attributes:
+        merges: whether it goes into the constants of any layer before it, not of those alone that
+            the model rounds itself.
+    """
+
+    merges = False
+
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        """Return the scale and the shift, which broadcast to the result; None for other calls."""
+        return None
+
+
 class Borrowed(Interface):
     """Passes insert it, and models have it too.
 

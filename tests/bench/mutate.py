@@ -24,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tests._quality import OUTSIDE, ROOT
@@ -70,8 +71,9 @@ class Finder(ast.NodeVisitor):
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line))
-        self._lines = lines
-        self.visit(ast.parse(self._text))
+        self._lines, tree = lines, ast.parse(self._text)
+        self._dump = ast.dump(tree)
+        self.visit(tree)
 
     def visit(self, node: ast.AST) -> None:
         """Visit what is no message, type, name of a class or import."""
@@ -163,12 +165,17 @@ class Finder(ast.NodeVisitor):
         start, end = self._span(node)
         changed = self._text[:start] + text + self._text[end:]
         try:
-            ast.parse(changed)
+            tree = ast.parse(changed)
         except SyntaxError:
             return
-        if ast.dump(ast.parse(changed)) != ast.dump(ast.parse(self._text)):
+        if ast.dump(tree) != self._dump:
             was = self._text[start:end]
             self.found.append(Mutation(self._path, node.lineno, start, end, text, was))
+
+
+@cache
+def mutations(path: Path) -> list[Mutation]:
+    return Finder(path).found
 
 
 def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutation]:
@@ -179,7 +186,7 @@ def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Muta
         paths = sorted((ROOT / "mase_hw" / folder).rglob("*.py"))
         every = [path for path in paths for _ in range(path.stat().st_size // 1000)]
         while len(found) < count * number // len(folders):
-            given = Finder(chance.choice(every)).found
+            given = mutations(chance.choice(every))
             item = chance.choice(given) if given else None
             if item is not None and item not in found:
                 found.append(item)

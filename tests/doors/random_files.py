@@ -773,7 +773,7 @@ def _random_file(seed, kind):
                         made = f.node("DequantizeLinear", codes, *given)
                     elif twice == "other":
                         made = f.quantise(made)[0]
-                if f.chance(0.1):
+                if f.chance(0.1) and f.nodes[-1].op_type == "DequantizeLinear":
                     results.append(made)
                 f.usable = [*f.usable[-3:], made]
                 f.recipes[name] = own

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -27,6 +30,64 @@ class Network(nn.Module):
         x = torch.relu(self.first(x))
         x = nn.functional.max_pool2d(x + self.second(x), 2)
         return self.layer(x.flatten(1))
+
+
+class Joined(nn.Module):
+    """Bounds, a concatenation, layers of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv1d(3, 4, 3, padding=1), nn.Conv1d(3, 2, 1)
+        self.layer, self.last = nn.Linear(5, 4), nn.Linear(24, 3)
+
+    def forward(self, x):
+        x = torch.cat([self.first(x).clamp(-0.5, 0.75), nn.functional.relu6(self.second(x))], 1)
+        return self.last(nn.functional.hardtanh(self.layer(x)).flatten(1))
+
+
+WIDTHS = {
+    "by": "type",
+    "default": {
+        "config": {"name": "fixed", "data_in_width": 6, "weight_width": 5, "bias_width": 9}
+    },
+}
+BY_CHANNEL = {
+    "by": "type", "default": {"config": {"name": "fixed", "data_in_width": 6}},
+    "linear": {"config": {
+        "name": "scaled_integer", "data_in_width": 6, "data_in_symmetric": False, "weight_width": 4,
+        "weight_channel_axis": 0, "bias_name": "fixed", "bias_width": 12,
+    }},
+}  # fmt: skip
+
+
+# Multipliers of scales are as wide as they need to be for a file's, not for our own: next to ties
+# codes are others.
+@pytest.mark.parametrize(("config", "most"), [(WIDTHS, 0.0), (BY_CHANNEL, 0.01)])
+def test_qonnx_runs_a_file_and_a_file_read_back_is_the_same(config, most, tmp_path):
+    pytest.importorskip("qonnx")
+    from tests.doors.qonnx_execution import executed
+
+    torch.manual_seed(0)
+    x = torch.randn(64, 3, 5)
+    graph = quantize(mase_hw.trace(Joined().eval(), x), config)
+    path = export_onnx(graph, tmp_path / "m.onnx", dialect="qonnx")
+    wanted = codes(graph, x)
+
+    def apart(values):
+        off = (values.reshape(wanted.shape).double() - wanted).abs() > 1e-4 * wanted.abs().max()
+        return float(off.double().mean())
+
+    assert apart(codes(quantize(mase_hw.trace(path)), x)) <= most
+    with redirect_stdout(StringIO()):
+        tensors, (name,) = executed(path, [x])
+    # And there sums of single precision are off.
+    assert apart(tensors[name]) <= max(most, 0.001)
+
+
+def test_a_node_that_is_not_exported_is_named(tmp_path):
+    graph = quantize(mase_hw.trace(nn.Sequential(nn.Linear(3, 2), nn.GELU()), torch.randn(9, 3)))
+    with pytest.raises(UnsupportedError, match=r"gelu_1 .* is gelu, which is not exported"):
+        export_onnx(graph, tmp_path / "m.onnx")
 
 
 def graphs():

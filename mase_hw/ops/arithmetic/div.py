@@ -29,11 +29,11 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._one_cell import fields, one_cell
-from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._rewriting import Affine, Rewritten
 from mase_hw.ops._tiling import Elementwise
 
 
-class Div(Operator, Elementwise, Rewritten):
+class Div(Operator, Elementwise, Rewritten, Affine):
     """A negative divisor changes the sign."""
 
     name = "div"
@@ -53,6 +53,12 @@ class Div(Operator, Elementwise, Rewritten):
         known = {**call.attributes, "divisor": float(divisor)}
         operands = {"data_in_0": call.operands["data_in_0"]}
         return replace(call, operands=operands, constants={}, attributes=known)
+
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        divisor = call.attributes.get("divisor")
+        if divisor is None or call.attributes.get("rounding_mode") is not None:
+            return None
+        return torch.tensor(1.0 / divisor), torch.zeros(())
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
         """Multiply with what is not a power of two."""

@@ -9,9 +9,11 @@ choice, as a softmax, it is a cast.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict
 from fractions import Fraction
 
@@ -41,6 +43,25 @@ ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+# How a quotient is computed: as well as a double can, or in single precision, as others do.
+QUOTIENTS: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "double": torch.div,
+    "single": lambda values, steps: values.float() / steps.float(),
+    "inverse": lambda values, steps: values.float() * (1.0 / steps.float()),
+}
+_quotient: ContextVar[str] = ContextVar("quotient", default="double")
+
+
+@contextlib.contextmanager
+def dividing(kind: str) -> Iterator[None]:
+    """Let roundings compute their quotients in one of the ways of `QUOTIENTS`."""
+    token = _quotient.set(kind)
+    try:
+        yield
+    finally:
+        _quotient.reset(token)
+
+
 def fake_quantize(
     values: Tensor,
     scale: Sequence[float],
@@ -67,7 +88,8 @@ def fake_quantize(
         shape[axis] = -1
     steps = torch.tensor(list(scale), dtype=torch.float64, device=work.device).reshape(shape)
     points = torch.tensor(list(zero_point), dtype=torch.float64, device=work.device).reshape(shape)
-    codes = (ROUNDINGS[rounding](work / steps) + points).clamp(low, high)
+    quotients = QUOTIENTS[_quotient.get()](work, steps)
+    codes = (ROUNDINGS[rounding](quotients) + points).clamp(low, high)
     return ((codes - points) * steps).to(values.dtype)
 
 

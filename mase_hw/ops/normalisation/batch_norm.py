@@ -22,14 +22,15 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example_values
 from mase_hw.ops._one_cell import constant_memory, fields
-from mase_hw.ops._rewriting import Foldable
+from mase_hw.ops._rewriting import Affine
 from mase_hw.ops._tiling import Elementwise
-from mase_hw.ops._weighting import Prepared, Weighted
+from mase_hw.ops._weighting import Prepared
 
 
-class BatchNorm(Operator, Elementwise, Prepared, Foldable):
+class BatchNorm(Operator, Elementwise, Prepared, Affine):
     """Affine map per channel, dimension 1 of the torch tensor."""
 
+    merges = True
     name = "batch_norm"
     targets = ("aten.batch_norm.default",)
     operand_names: Mapping[str, str] = {
@@ -104,6 +105,9 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
         shape = (1, -1, *[1] * (data.dim() - 2))
         return data * operands["weight"].reshape(shape) + operands["bias"].reshape(shape)
 
+    def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
+        return call.constants["weight"], call.constants["bias"]
+
     def problems(self, call: Call) -> list[str]:
         problems = super().problems(call)
         formats = (
@@ -147,22 +151,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Foldable):
     def operations(self, call: Call) -> int:
         """A product and a sum for each element."""
         return 2 * call.result.elements
-
-    def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
-        """Return scaled weights when `producer` has results along its weights' first dimension."""
-        weighted = Weighted.of(producer.operator)
-        weight = producer.constants.get("weight") if weighted.scales else None
-        scale, shift = call.constants["weight"].flatten(), call.constants["bias"].flatten()
-        axis = weighted.result_axis
-        if weight is None or weight.dim() < 2 or weight.shape[axis] != scale.numel():
-            return None
-        if call.result.shape[1] != scale.numel() or len(call.result.shape) == 3 != weight.dim():
-            return None
-        bias = producer.constants.get("bias", torch.zeros_like(shift))
-        return {
-            "weight": weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1 - axis)),
-            "bias": bias.double() * scale + shift,
-        }
 
     def examples(self) -> list[Example]:
         return [

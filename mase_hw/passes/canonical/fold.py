@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,11 +18,14 @@ from mase_hw.graph import MaseGraph, common, metadata, update
 from mase_hw.graph.calls import spec_of, tensor_arguments
 from mase_hw.graph.rebuild import evaluate, own_copy
 from mase_hw.graph.rounded import exact_format, with_factors
-from mase_hw.ops import Call, Foldable, Operator, Weighted
+from mase_hw.ops import Affine, Call, Foldable, Operator, Weighted
 from mase_hw.passes._insert import constant_metadata, read_constant
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
+
+# Dimensions of a layer's weights.
+MATRIX = 2
 
 
 @graph_pass
@@ -133,7 +137,7 @@ def fold_into_producer_transform_pass(
         chosen = None if metadata(producer).exact else formats
         if chosen is not None and not _takes_factors(chosen, producer, before):
             continue
-        constants = Foldable.of(call.operator).fold(call, before)
+        constants = _merged(call, before, exact=metadata(producer).exact)
         kept = None if constants is None else _kept_formats(call, producer, before, constants)
         if constants is None or kept is None:
             continue
@@ -147,6 +151,34 @@ def fold_into_producer_transform_pass(
             erase_node(mg, node)
     mg.recompile()
     return mg, {"folded": folded}
+
+
+def _merged(call: Call, producer: Call, *, exact: bool) -> Mapping[str, Tensor] | None:
+    """Return constants with which the producer does what a call does, too; None for none."""
+    operator = call.operator
+    if constants := Foldable.of(operator).fold(call, producer):
+        return constants
+    weighted = Weighted.of(producer.operator)
+    weight = producer.constants.get("weight") if weighted.scales else None
+    affine = operator.affine(call) if isinstance(operator, Affine) else None
+    if affine is None or weight is None or weight.dim() < MATRIX or not (exact or operator.merges):
+        return None
+    rank, axis = len(call.result.shape), weighted.result_axis
+    dim, count = rank - 1 if weight.dim() == MATRIX else 1, weight.shape[axis]
+    each = []
+    for values in affine:
+        shape = (*[1] * (rank - values.dim()), *values.shape)
+        if math.prod(shape) != shape[dim] or shape[dim] not in (1, count):
+            return None
+        each.append(values.double().reshape(-1).expand(count))
+    if producer.result.shape != call.result.shape or call.result.shape[dim] != count:
+        return None
+    scale, shift = each
+    bias = producer.constants.get("bias", torch.zeros_like(shift))
+    return {
+        "weight": weight.double() * scale.reshape(-1, *[1] * (weight.dim() - 1 - axis)),
+        "bias": bias.double() * scale + shift,
+    }
 
 
 def _takes_factors(config: Configuration, node: Node, call: Call) -> bool:
@@ -209,7 +241,7 @@ def _kept_formats(
     if not metadata(node).exact:
         return declared
     ones = {name: torch.ones_like(value) for name, value in before.constants.items()}
-    factors = Foldable.of(call.operator).fold(call, replace(before, constants=ones, _known={}))
+    factors = _merged(call, replace(before, constants=ones, _known={}), exact=True)
     axis = Weighted.of(before.operator).result_axis
     weight = None if factors is None else factors.get("weight")
     if weight is not None and "weight" in declared:

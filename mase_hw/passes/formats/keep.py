@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._aten import overload
+from mase_hw._aten import aten, overload
 from mase_hw._kinds import Table
 from mase_hw.arithmetic.exact_formats import (
     common_grid,
@@ -22,13 +22,15 @@ from mase_hw.arithmetic.exact_formats import (
     whole_numbers,
 )
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import SCALED, Format, names_in
+from mase_hw.formats import SCALED, Format, make_format, names_in
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
-from mase_hw.graph.rounded import is_rounding, rounded_format
+from mase_hw.graph.rebuild import reached
+from mase_hw.graph.rounded import exact_format, is_rounding, rounded_format, with_factors
 from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
+    Affine,
     Call,
     Elementwise,
     Exact,
@@ -46,16 +48,19 @@ from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
-from mase_hw.passes.formats._between import (
-    MOST_TRIED_BITS,
-    compared_formats,
-    format_between,
-)
+from mase_hw.passes.formats._between import MOST_TRIED_BITS, compared_formats, format_between
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats.edges import operator_at, operator_of
 
 STEPS = "steps"
+# By the dimensions of what they take.
+CONVOLUTIONS = {3: aten.conv1d.default, 4: aten.conv2d.default}
+# From a node to those before it, and behind it.
+_WAYS: tuple[Callable[[Node], Iterable[Node]], ...] = (
+    lambda node: node.all_input_nodes,
+    lambda node: node.users,
+)
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
@@ -83,7 +88,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
-    mg = absorb_scales(mg.copy())
+    mg = absorb_scales(_with_affine_spelled(mg.copy()))
     while any(_hoist(mg, node) for node in mg.nodes if is_rounding(node)):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
@@ -105,6 +110,52 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
         declared = _Declared(mg, {mg.node(node.name): item for node, item in formats.items()})
     mg.recompile()
     return mg, {"kept": declared.names}
+
+
+def _with_affine_spelled(mg: MaseGraph) -> MaseGraph:
+    """Write what scales and shifts by constants between roundings as products, sums and layers."""
+    written = False
+    for node in [*mg.nodes]:
+        if node.op != "call_function" or not isinstance(operator_at(node), Affine):
+            continue
+        call, streams = mg.call(node), stream_operands(node)
+        operator = call.operator
+        affine = operator.affine(call) if isinstance(operator, Affine) else None
+        if affine is None or len(streams) != 1 or isinstance(operator, Exact):
+            continue
+        if not all(any(map(is_rounding, reached(node, step))) for step in _WAYS):
+            continue
+        layer, name = _by_channel(call, affine), node.name
+        written |= rewrite(mg, node, call, partial(_spelled, affine, layer, streams[0][0]))
+        if layer:
+            update(mg.node(name), declared=layer, exact=True)
+    return add_common_metadata_analysis_pass(mg)[0] if written else mg
+
+
+def _by_channel(call: Call, affine: tuple[Tensor, Tensor]) -> dict[str, Format]:
+    """Return the formats of a layer with one weight, a code of 1, for each channel of an image."""
+    scale, shift = affine
+    shape = call.result.shape
+    if len(shape) not in CONVOLUTIONS or scale.numel() != shape[1] or shift.numel() != shape[1]:
+        return {}
+    ones = make_format({"name": "fixed", "width": 2, "frac_width": 0})
+    weight = with_factors(ones, scale.float().reshape(-1), 0)
+    bias = exact_format(shift.float().reshape(-1))
+    return {} if weight is None or bias is None else {"weight": weight, "bias": bias}
+
+
+def _spelled(
+    affine: tuple[Tensor, Tensor], layer: Mapping[str, Format], name: str, operands: Table
+) -> list[Tensor]:
+    scale, shift = (item.float() for item in affine)
+    if layer:
+        rank = scale.dim()
+        weight, groups = scale.reshape(-1, *[1] * (rank - 1)), scale.numel()
+        one, none = [1] * (rank - 2), [0] * (rank - 2)
+        convolution = CONVOLUTIONS[rank]
+        return [convolution(operands[name], weight, shift.reshape(-1), one, none, one, groups)]
+    scaled = aten.mul.Tensor(operands[name], scale)
+    return [aten.add.Tensor(scaled, shift) if bool(shift.any()) else scaled]
 
 
 def _hoist(mg: MaseGraph, rounding: Node) -> bool:

@@ -151,8 +151,13 @@ def _computed_otherwise(node: Node) -> str:
     return ""
 
 
+def _is_rounded(node: Node) -> bool:
+    """True where the model rounds what a node gives, not its constants alone."""
+    return any(item.tensor.startswith("data_out") for item in metadata(node).roundings)
+
+
 def _is_between(node: Node) -> bool:
-    return node.op == "call_function" and not metadata(node).roundings
+    return node.op == "call_function" and not _is_rounded(node)
 
 
 def _comes_of_rounded(node: Node) -> bool:
@@ -174,7 +179,7 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
     finer steps.
     """
-    if metadata(producer).roundings:
+    if _is_rounded(producer):
         return True
     spec, operator = common(producer).results["data_out_0"], operator_at(producer)
     if operator is None:

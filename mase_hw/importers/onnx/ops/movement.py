@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,9 @@ from mase_hw.importers.onnx._values import (
     MAX_ELEMENTS,
     Codes,
     Constant,
+    Floats,
     Function,
+    Levels,
     NodeCall,
     Value,
     sizes,
@@ -26,14 +28,36 @@ from mase_hw.importers.onnx._values import (
 def _moving(
     function: Callable[..., Any], sized: Callable[..., Any] | None = None
 ) -> Callable[..., Any]:
-    """Also move sizes, and codes as the reals for which they stand."""
+    """Also move sizes, rounded constants, and codes as the reals for which they stand."""
 
     def compute(node: NodeCall, x: Value, *others: Value) -> Any:
+        if isinstance(x, Constant) and x.tensor is None and x.levels is not None:
+            levels = _moved_levels(x, lambda marks: function(node, marks, *others))
+            if levels is not None:
+                moved = function(node, torch.from_numpy(np.array(x.array)), *others)
+                return Constant(moved.numpy(), None, levels)
         if isinstance(x, Constant) and x.tensor is None and sized is not None:
             return Constant(np.asarray(sized(node, x.array, *others)))
         return function(node, node.tensor(x), *others)
 
     return _keeping(compute)
+
+
+def _moved_levels(x: Constant, moved: Callable[[Tensor], Tensor]) -> Levels | Floats | None:
+    """Return levels along the dimension that channels move to; None where they are mixed."""
+    levels, shape = x.levels, x.array.shape
+    if not isinstance(levels, Levels) or len(levels.scale) == 1:
+        return levels
+
+    def marks(shape: Sequence[int], axis: int) -> Tensor:
+        lines = torch.arange(shape[axis]).reshape(-1, *[1] * (len(shape) - 1 - axis))
+        return lines.expand(tuple(shape)).float()
+
+    wanted = moved(marks(shape, levels.axis % len(shape)))
+    for axis in range(wanted.dim()):
+        if torch.equal(marks(wanted.shape, axis), wanted):
+            return replace(levels, axis=axis)
+    return None
 
 
 def _keeping(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -287,4 +287,7 @@ OPERATORS: dict[str, Function] = {
     "QuantizeLinear": quantized,
 }
 
-REFUSED = {"DynamicQuantizeLinear": "it finds a scale as it runs; quantise the model statically"}
+REFUSED = {
+    "DynamicQuantizeLinear": "it finds a scale as it runs; export the model quantised statically, as "
+    "QDQ (onnxruntime.quantization.quantize_static)"
+}
