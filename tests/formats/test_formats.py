@@ -1,13 +1,15 @@
 """What is peculiar to one format: compile, pitfalls, bad parameters, fitting, block rules."""
 
 import math
+from fractions import Fraction
 
 import pytest
 import torch
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import formats, make_format
-from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.fixed import ROUNDING_MODES, Fixed
+from tests.cells.rational import fixed_code
 
 BLOCKS = [name for name in sorted(formats()) if "block_size" in formats()[name].field_names()]
 
@@ -248,3 +250,10 @@ def test_infinities_saturate_where_codes_wrap():
     assert number.round_values(values).tolist() == [7.9375, -8.0, -8.0, 1.0]
     with pytest.raises(FormatError, match="62 bits"):
         number.encode(torch.tensor([1e30]))
+
+
+@pytest.mark.parametrize("rounding", ROUNDING_MODES)
+def test_integers_are_rounded_as_each_mode_says(rounding):
+    number, codes = Fixed(6, 1, rounding=rounding), torch.arange(-300, 301)
+    expected = [fixed_code(number, Fraction(code, 16)) for code in codes.tolist()]
+    assert number.from_fixed(codes, 4).tolist() == expected
