@@ -22,7 +22,7 @@ from mase_hw.arithmetic.exact_formats import (
     whole_numbers,
 )
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import SCALED, Format, make_format, names_in
+from mase_hw.formats import SCALED, Format, names_in
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
@@ -142,8 +142,7 @@ def _by_channel(call: Call, affine: tuple[Tensor, Tensor]) -> dict[str, Format]:
     shape = call.result.shape
     if len(shape) not in CONVOLUTIONS or scale.numel() != shape[1] or shift.numel() != shape[1]:
         return {}
-    ones = make_format({"name": "fixed", "width": 2, "frac_width": 0})
-    weight = with_factors(ones, scale.float().reshape(-1), 0)
+    weight = with_factors(whole_numbers(2), scale.float().reshape(-1), 0)
     bias = exact_format(shift.float().reshape(-1))
     return {} if weight is None or bias is None else {"weight": weight, "bias": bias}
 
