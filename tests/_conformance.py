@@ -301,17 +301,12 @@ def _draw(operator: str, name: str) -> str:
 
 
 @cache
-def captured(examples: tuple[Example, ...]) -> MaseGraph:
+def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
     model = SideBySide(
         [example.module for example in examples], [len(example.inputs) for example in examples]
     )
     inputs = tuple(value for example in examples for value in example.inputs)
-    return trace(model.eval(), inputs, name="operators")
-
-
-@cache
-def side_by_side(examples: tuple[Example, ...]) -> MaseGraph:
-    return canonicalize(captured(examples))
+    return canonicalize(trace(model.eval(), inputs, name="operators"))
 
 
 def part_number(node: Node) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 from torch import Tensor, nn
@@ -20,13 +21,16 @@ class Layers(nn.Module):
 
     def __init__(self, function: Callable[..., Any], **layers: nn.Module | Tensor) -> None:
         super().__init__()
-        self.function = function
+
+        def forward(*inputs: Any) -> Any:
+            return function(self, *inputs)
+
+        # Inputs have the names that the function gives them.
+        whole = signature(function)
+        forward.__signature__ = whole.replace(parameters=[*whole.parameters.values()][1:])
+        self.forward = forward
         for name, layer in layers.items():
             if isinstance(layer, Tensor) and not isinstance(layer, nn.Parameter):
                 self.register_buffer(name, layer)
             else:
                 setattr(self, name, layer)
-
-    def forward(self, *inputs: Any) -> Any:
-        """Call the function."""
-        return self.function(self, *inputs)

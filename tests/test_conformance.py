@@ -27,7 +27,6 @@ from tests._conformance import (
     FIXED,
     Example,
     Part,
-    captured,
     claims,
     cycles_of_parts,
     design,
@@ -68,18 +67,23 @@ CONFIGS = {
 }
 
 
-def in_fixed_point(names: Iterable[str]) -> tuple[Example, ...]:
-    chosen = {name for name in names if _has_fixed_point(operators()[name])}
-    return tuple(example for example in claims() if example.operator in chosen)
+def in_fixed_point(names: Iterable[str]) -> list[Example]:
+    chosen = set(names)
+    return [
+        example
+        for example in claims()
+        if example.operator in chosen and _has_fixed_point(operators()[example.operator])
+    ]
 
 
 def _has_fixed_point(operator: Operator) -> bool:
     return not operator.formats or DEFAULT_FORMAT in operator.formats
 
 
-def configured(name: str, examples: tuple[Example, ...]) -> tuple[mase_hw.MaseGraph, list[Part]]:
-    """Return examples in a configuration; in 8 bits, what has no hardware so."""
-    graph, entry = side_by_side(examples), CONFIGS[name]["default"]["config"]
+def configured(name: str, operators_: Iterable[str]) -> tuple[mase_hw.MaseGraph, list[Part]]:
+    """Return the examples of operators in a configuration; in 8 bits, what has no hardware so."""
+    examples = in_fixed_point(operators_)
+    graph, entry = side_by_side(tuple(examples)), CONFIGS[name]["default"]["config"]
     refused = {problem.node for problem in preflight(rounded(graph, CONFIGS[name]))}
     numbers = {part_number(node) for node in graph.nodes if node.name in refused}
     assert len(numbers) <= len(examples) / 20, refused
@@ -102,28 +106,14 @@ def _is_composed(operator: Operator) -> bool:
     return isinstance(operator, Unary) and operator.targets[0].startswith("mase.")
 
 
-def in_graphs(*graphs):
-    return {operator_for(node.target) for graph in graphs for node in graph.nodes}
-
-
-@pytest.fixture(scope="module")
-def examples(request):
-    return in_fixed_point(selected(request, "operator", NAMES))
-
-
-@pytest.fixture(scope="module")
-def used(examples):
-    """The operators in examples, before and after rewriting."""
-    return in_graphs(captured(examples), side_by_side(examples)) if examples else set()
-
-
 @pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if not _is_composed(item)])
-def test_an_example_uses_it(operator, used):
+def test_an_example_uses_it(operator):
     """One of its own, or of an operator that is made of it."""
-    others = sorted(claims(), key=lambda example: example.operator != operator)
-    assert MEMBERS[operator] in used or any(
-        MEMBERS[operator] in in_graphs(traced(example), graph_of(example)) for example in others
-    )
+    for example in sorted(claims(), key=lambda example: example.operator != operator):
+        graphs = (traced(example), graph_of(example))
+        if any(operator_for(node.target) is MEMBERS[operator] for g in graphs for node in g.nodes):
+            return
+    pytest.fail("no example uses it")
 
 
 @pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if not item.formats])
@@ -141,9 +131,9 @@ def test_an_expression_computes_what_torch_does(operator):
 
 
 @pytest.fixture(scope="module")
-def differences(examples):
+def differences(request):
     """What the reference computes otherwise than the model, by operator."""
-    return differences_of(*configured("8 bits", examples))
+    return differences_of(*configured("8 bits", selected(request, "operator", NAMES)))
 
 
 @pytest.mark.parametrize("operator", [n for n, item in MEMBERS.items() if _has_fixed_point(item)])
@@ -154,7 +144,7 @@ def test_the_reference_is_the_fake_quantized_model(operator, differences):
 @FULL
 @pytest.mark.parametrize("name", list(CONFIGS)[1:])
 def test_the_reference_is_the_fake_quantized_model_in(name):
-    assert not any(differences_of(*configured(name, in_fixed_point(NAMES))).values())
+    assert not any(differences_of(*configured(name, NAMES)).values())
 
 
 def differences_of(quantized, parts):
@@ -289,7 +279,7 @@ HARDWARE = [(name, 1 + 2 * (turn % 2)) for turn, name in enumerate(list(CONFIGS)
 @FULL
 @pytest.mark.parametrize(("name", "parallelism"), HARDWARE)
 def test_fixed_point_equals_the_reference(name, parallelism, tmp_path):
-    graph, parts = configured(name, in_fixed_point(NAMES))
+    graph, parts = configured(name, NAMES)
     assert not any(wrong_cycles(emitted(graph, tmp_path, parallelism), parts).values())
 
 

@@ -21,6 +21,7 @@ from mase_hw.search.task import TABLES
 from tests._readme import ROOT, SCRIPTS, Block, block, blocks, pages, run, write_files
 from tests._tiers import Shard
 from tests.bench import benchmarks
+from tests.flow.perceptrons import command
 
 README = (ROOT / "README.md").read_text()
 # Commands that are not run, and what does it in their place.
@@ -387,8 +388,8 @@ def test_the_tests_run_as_the_pages_say():
 
 @pytest.mark.first(1)
 @pytest.mark.parametrize("options", [[], ["--errors"]])
-def test_the_table_of_operators(options, tmp_path):
-    output = run([SCRIPTS / "mase-hw", "operators", *options], tmp_path)
+def test_the_table_of_operators(options, monkeypatch, capsys):
+    _, output = command(monkeypatch, capsys, "operators", *options)
     for name in ("gelu", "tanhshrink", "leaky_relu"):
         assert name in output
     if options:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from mase_hw.approximation._real_math import FAST
-from mase_hw.approximation.function import Function
+from mase_hw.approximation.domain import Function
 from mase_hw.approximation.rounding import correctly_rounded
 from mase_hw.formats.fixed import Fixed
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from mase_hw.approximation._real_math import PRECISE, Real, RealMath
-from mase_hw.approximation.function import Function
+from mase_hw.approximation.domain import Function
 from mase_hw.approximation.piecewise import MAX_ERROR, Piecewise, Region, fit
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed

@@ -11,8 +11,6 @@ from mase_hw.cli._progress import Display
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mase_hw.pipelines.compression import CompressionResult
-
 COLUMNS = (
     "accuracy",
     "mean_squared_error",
@@ -51,7 +49,7 @@ def compress(
         result = pipeline(subject.mg, load_data(subject, data), output=folder, progress=advance)
     display.json({**result.to_dict(), "folder": str(folder)})
     _show("compression", result.rows, ("step", *COLUMNS), display)
-    _show_test(result, display)
+    _show_test(result.test, display)
     command = f"mase-hw emit-verilog {model} --weights {folder / 'model.mase'}"
     if result.config is not None:
         command += f" --config {folder / 'config.toml'}"
@@ -106,15 +104,10 @@ def _text(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _show_test(result: CompressionResult, display: Display) -> None:
-    test = result.test
-    before, after = (_with_error(test, when) for when in ("before", "after"))
+def _show_test(test: Mapping[str, object], display: Display) -> None:
+    texts = []
+    for when, word in (("before", "standard error "), ("after", "")):
+        error = test.get(f"{when}_error")
+        texts.append(f"{test[when]:.4f}" + ("" if error is None else f" ({word}{error:.4f})"))
     name = str(test["metric"]).replace("_", " ")
-    text = f"{name} on {test['samples']} test samples: {before} before, {after} after"
-    display.say(text)
-
-
-def _with_error(test: Mapping[str, object], when: str) -> str:
-    error = test.get(f"{when}_error")
-    word = "standard error " if when == "before" else ""
-    return f"{test[when]:.4f}" + ("" if error is None else f" ({word}{error:.4f})")
+    display.say(f"{name} on {test['samples']} test samples: {texts[0]} before, {texts[1]} after")

@@ -61,14 +61,8 @@ def explore(
     with result_file(folder / "front.svg") as path:
         _drawn(mg.name, front, plan).savefig(path, format="svg", metadata={"Date": None})
     points_of_front = [item.to_dict() for item in front]
-    display.json(
-        {
-            **plan.to_dict(),
-            "candidates": considered,
-            "front": points_of_front,
-            "folder": str(folder),
-        }
-    )
+    entries = {"candidates": considered, "front": points_of_front, "folder": str(folder)}
+    display.json({**plan.to_dict(), **entries})
     table = Table("interval", "LUT", "DSP", "BRAM", "slowest node", title=f"Front of {mg.name}")
     for item in [*front, plan]:
         if item is plan:

@@ -9,6 +9,7 @@ is sorted are counted, and so are rows that a result is divided by.
 
 from __future__ import annotations
 
+import operator
 from math import prod
 
 import torch
@@ -236,10 +237,8 @@ def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
     shared = _shared_by_rows(rewriter, indices)
     if shared is not None:
         return rewriter.call(aten.index.Tensor, source, shared)
-    if len(indices) == 3 and indices[1] is None:
-        source, indices = rewriter.call(aten.transpose.int, source, 1, 2), indices[::2]
-    own = _by_rows(rewriter, indices)
-    return None if own is None else _pick(rewriter, source, own)
+    own = _by_rows(rewriter, source, indices)
+    return None if own is None else _pick(rewriter, *own)
 
 
 def _pick_flat(rewriter: Rewriter, source: Node, rows: Argument, index: Argument) -> Node | None:
@@ -250,7 +249,8 @@ def _pick_flat(rewriter: Rewriter, source: Node, rows: Argument, index: Argument
     each = size_of(shape_of(index)[0], 1)
     if not _numbers_rows(rewriter, rows, each):
         return None
-    picked = _pick(rewriter, source, rewriter.call(aten.reshape.default, index, [-1, each]))
+    several = rewriter.call(aten.reshape.default, index, [-1, each])
+    picked = _pick(rewriter, source, _from_front(rewriter, several, int(shape_of(source)[1])))
     return rewriter.call(aten.reshape.default, picked, [-1, *shape_of(source)[2:]])
 
 
@@ -292,8 +292,13 @@ def _put_rows(rewriter: Rewriter, node: Node) -> Node | None:
     shared = _shared_by_rows(rewriter, indices)
     if shared is not None:
         return rewriter.call(overload(node.target), source, shared, values, *rest)
-    own = _by_rows(rewriter, indices)
-    return None if own is None else _write(rewriter, source, own, values, any(rest))
+    own = None if None in indices else _by_rows(rewriter, source, indices)
+    if own is None:
+        return None
+    written = _write(rewriter, *own, values, any(rest))
+    sizes = [-1, *map(int, shape_of(source)[1:])]
+    whole = written is None or own[0] is source
+    return written if whole else rewriter.call(aten.reshape.default, written, sizes)
 
 
 def _numbers_elements(indices: list[Argument], values: Argument) -> bool:
@@ -342,7 +347,6 @@ def _pick(rewriter: Rewriter, source: Node, index: Node) -> Node | None:
     call, (length, *rest) = rewriter.call, map(int, shape_of(source)[1:])
     sizes = [int(size) for size in shape_of(index)[1:]]
     count, several, ones = prod(sizes), len(sizes) > 0, [1] * len(rest)
-    index = _from_front(rewriter, index, length)
     if not source.meta["val"].is_floating_point():
         spread = _spread(rewriter, index, rest)
         picked = call(aten.gather.default, source, 1, spread)
@@ -360,11 +364,11 @@ def _write(
     rewriter: Rewriter, source: Node, index: Node, values: Node, accumulate: bool
 ) -> Node | None:
     """Write values to, or add them at, indices that each row has of its own."""
-    call, (length, *rest) = rewriter.call, map(int, shape_of(source)[1:])
+    call, rest = rewriter.call, [int(size) for size in shape_of(source)[2:]]
     sizes = [int(size) for size in shape_of(index)[1:]]
     if len(shape_of(values)) > 1 + len(sizes) + len(rest):
         return None
-    spread = _spread(rewriter, _from_front(rewriter, index, length), rest)
+    spread = _spread(rewriter, index, rest)
     number = Constants(rewriter.module).value(values)
     if number is not None and number.numel() == 1 and not accumulate:
         return call(aten.scatter.value, source, 1, spread, number.item())
@@ -394,23 +398,41 @@ def _from_front(rewriter: Rewriter, index: Node, length: int) -> Node:
     return call(aten.where.self, behind, call(aten.add.Tensor, index, length), index)
 
 
-def _by_rows(rewriter: Rewriter, indices: list[Argument]) -> Node | None:
-    """Return the second of two indices, of which the first counts rows, in the shape of both."""
-    if len(indices) != 2 or not isinstance(indices[1], Node):
+def _by_rows(rewriter: Rewriter, source: Node, indices: list[Argument]) -> tuple[Node, Node] | None:
+    """Return a tensor and an index into its second dimension, from indices behind one of rows.
+
+    Dimensions that are indexed become the second one, in front of the others.
+    """
+    (rows, *behind), call = indices, rewriter.call
+    shape = [int(size) for size in shape_of(source)[1:]]
+    dims = [dim for dim, item in enumerate(behind) if item is not None]
+    index: Argument = None
+    for dim in dims:
+        place = behind[dim]
+        if not isinstance(place, Node) or len(shape_of(place)) != len(shape_of(rows)):
+            return None
+        place = _from_front(rewriter, place, shape[dim])
+        if index is not None:
+            place = call(aten.add.Tensor, call(aten.mul.Tensor, index, shape[dim]), place)
+        index = place
+    if index is None or not is_dynamic(shape_of(index)[0]):
         return None
-    rows, index = indices
-    shape = shape_of(index)
-    if len(shape) != len(shape_of(rows)) or not is_dynamic(shape[0]):
-        return None
-    sizes = [max(pair) for pair in zip(shape[1:], shape_of(rows)[1:], strict=True)]
-    alike = sizes == list(shape[1:])
-    return index if alike else rewriter.call(aten.expand.default, index, [-1, *sizes])
+    sizes = [max(pair) for pair in zip(shape_of(index)[1:], shape_of(rows)[1:], strict=True)]
+    if sizes != list(shape_of(index)[1:]):
+        index = call(aten.expand.default, index, [-1, *sizes])
+    others = [dim for dim in range(len(shape)) if dim not in dims]
+    if others and dims[-1] > others[0]:
+        source = call(aten.permute.default, source, [0, *(dim + 1 for dim in (*dims, *others))])
+    if len(dims) > 1:
+        length = prod(shape[dim] for dim in dims)
+        source = call(aten.reshape.default, source, [-1, length, *(shape[dim] for dim in others)])
+    return source, index
 
 
 def _counts_from_front(index: Node) -> bool:
     """True if an index is that of an element of a row, which is never below zero."""
-    while len(index.all_input_nodes) == 1 and index.target not in _PLACES:
-        (index,) = index.all_input_nodes
+    while index.target in _MOVES:
+        index = operands_of(index)[0]
     return index.target in _PLACES
 
 
@@ -419,6 +441,11 @@ _PLACES = (
     *(aten.topk.default, aten.sort.default, aten.sort.stable),
 )
 _RESHAPES = (aten.reshape.default, aten.view.default, aten.flatten.using_ints, aten.alias.default)
+# What moves elements alone.
+_MOVES = (
+    *(*_RESHAPES, operator.getitem, aten.unsqueeze.default, aten.squeeze.dim, aten.select.int),
+    *(aten.slice.Tensor, aten.expand.default, aten.transpose.int, aten.clone.default),
+)
 
 
 def _look_up_shared(rewriter: Rewriter, node: Node) -> Node | None:

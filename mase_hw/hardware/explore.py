@@ -33,7 +33,7 @@ from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_anal
 from mase_hw.passes.hardware.memory import NODE_STYLE, Memory, place_constants, split_styles
 from mase_hw.passes.hardware.orders import assign_orders_transform_pass
 from mase_hw.passes.hardware.parallelism import Choice, Space, parallelism_space
-from mase_hw.passes.hardware.problem import STEPS, Problem, steps
+from mase_hw.passes.hardware.problem import STEPS, Problem, steps, undominated
 
 # Of many sizes those are tried that are so much larger than the one before.
 GROWTHS = (1.0, 1.3, 1.7, 2.2, 3.0)
@@ -53,6 +53,9 @@ class Targets:
         max_lut: look-up tables at most.
         max_dsp: DSP blocks at most.
         max_bram: block RAMs at most.
+
+    Raises:
+        ParallelismError: for a number that is none, a rate without its clock, or a contradiction.
     """
 
     target_interval: int | None = None
@@ -62,12 +65,7 @@ class Targets:
     max_dsp: int | None = None
     max_bram: float | None = None
 
-    def check(self) -> None:
-        """Refuse targets that contradict each other.
-
-        Raises:
-            ParallelismError: for a number that is none, or a rate without its clock.
-        """
+    def __post_init__(self) -> None:
         for key, value in vars(self).items():
             if value is None:
                 continue
@@ -121,9 +119,7 @@ def split_targets(asked: object) -> tuple[Any, Targets | None]:
             f"{next(iter(bounds))} chooses the parallelism, and default is {rest['default']!r}; "
             "allowed beside it: auto"
         )
-    targets = Targets(**bounds)
-    targets.check()
-    return {**rest, "default": "auto"}, targets
+    return {**rest, "default": "auto"}, Targets(**bounds)
 
 
 @dataclass(frozen=True)
@@ -205,28 +201,36 @@ class Explorer:
     ) -> Explorer:
         """Return the explorer of a graph with common metadata and formats.
 
-        Args:
-            mg: the graph.
-            fixed: a table of what is fixed.
-            device: whose blocks cells use.
-            memory: of what memories are made, where that is fixed.
+        A table of parallelism, the device and styles of memories may be fixed.
         """
         fixed, memory = split_styles(fixed, memory)
         mg = with_orders(mg)
         space = parallelism_space(mg, fixed)
-        _, _, styles = place_constants(mg, memory)
+        styles, target = place_constants(mg, memory)[2], Device.of(device)
         for growth in GROWTHS:
             thin = replace(space, candidates=[_thinned(item, growth) for item in space.candidates])
-            if _count(thin) <= MOST_CANDIDATES:
+            lists = [tuple(tuple(thin.candidates[g]) for g in c.groups) for c in thin.choices]
+            pairs = zip(thin.choices, lists, strict=True)
+            alike = {
+                (choice.likeness, items): math.prod(map(len, items)) for choice, items in pairs
+            }
+            if sum(alike.values()) <= MOST_CANDIDATES:
                 break
-        return cls(thin, *_measured(thin, Device.of(device), styles))
+        measured: dict[Hashable, tuple[list[Candidate], int]] = {}
+        candidates, count = [], 0
+        for choice, items in zip(thin.choices, lists, strict=True):
+            style = styles.get(choice.node, AUTO)
+            key = choice.likeness, items, style
+            if key not in measured:
+                measured[key] = _candidates_of(choice, items, target, style)
+            candidates.append(measured[key][0])
+            count += measured[key][1]
+        return cls(thin, candidates, count)
 
     def best(self, targets: Targets, spared: Mapping[str, float] | None = None) -> Plan:
         """Return the plan of least cost for a rate, or of the best rate.
 
-        Args:
-            targets: what is asked for.
-            spared: of each budget, what is left for other things than nodes.
+        Of each budget, an amount is spared for other things than nodes.
 
         Raises:
             ParallelismError: where no plan meets the targets; it names what binds, and the nearest.
@@ -314,26 +318,20 @@ class Explorer:
 
     def _plan(self, chosen: Sequence[Candidate], gap: float) -> Plan:
         values = [items[0] for items in self.space.candidates]
-        for choice, item in zip(self.space.choices, chosen, strict=True):
+        pairs = list(zip(self.space.choices, chosen, strict=True))
+        for choice, item in pairs:
             for group, value in zip(choice.groups, item.lanes, strict=True):
                 values[group] = value
-        unrolled = {
-            choice.node: item.unrolled
-            for choice, item in zip(self.space.choices, chosen, strict=True)
-        }
-        cycles = [item.cycles for item in chosen]
-        cost = reduce(add, (item.cost for item in chosen), Estimate())
-        table = self.space.table(values, unrolled)
-        for choice, item in zip(self.space.choices, chosen, strict=True):
+        table = self.space.table(values, {choice.node: item.unrolled for choice, item in pairs})
+        for choice, item in pairs:
             if item.style != AUTO:
                 table.setdefault(choice.node, {})[NODE_STYLE] = item.style
-        return Plan(
-            table,
-            max(cycles, default=0),
-            Estimate(round(cost.lut), dsp=round(cost.dsp), bram=cost.bram),
-            gap,
-            self.space.choices[cycles.index(max(cycles))].node if cycles else "",
-        )
+        cost = reduce(add, (item.cost for item in chosen), Estimate())
+        cost = Estimate(round(cost.lut), dsp=round(cost.dsp), bram=cost.bram)
+        slowest = max(pairs, key=lambda pair: pair[1].cycles, default=None)
+        if slowest is None:
+            return Plan(table, 0, cost, gap)
+        return Plan(table, slowest[1].cycles, cost, gap, slowest[0].node)
 
 
 def _named(budgets: Mapping[str, float]) -> str:
@@ -348,33 +346,13 @@ def _thinned(values: Sequence[int], growth: float) -> list[int]:
     return kept
 
 
-def _count(space: Space) -> int:
-    sizes: dict[Hashable, int] = {}
-    for choice in space.choices:
-        lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
-        sizes[choice.likeness, lists] = math.prod(map(len, lists))
-    return sum(sizes.values())
-
-
-def _measured(
-    space: Space, device: Device, styles: Mapping[str, str]
-) -> tuple[list[list[Candidate]], int]:
-    measured: dict[Hashable, tuple[list[Candidate], int]] = {}
-    candidates, count = [], 0
-    for choice in space.choices:
-        lists = tuple(tuple(space.candidates[group]) for group in choice.groups)
-        style = styles.get(choice.node, AUTO)
-        key = choice.likeness, lists, style
-        if key not in measured:
-            measured[key] = _worth(choice, lists, device, style)
-        candidates.append(measured[key][0])
-        count += measured[key][1]
-    return candidates, count
-
-
-def _worth(
+def _candidates_of(
     choice: Choice, lists: Sequence[Sequence[int]], device: Device, style: str
 ) -> tuple[list[Candidate], int]:
+    """Return the candidates of a node, and how many netlists and styles were built for them.
+
+    Netlists of more multipliers and no fewer cycles are left out.
+    """
     kept: list[Candidate] = []
     count = 0
     for lanes in product(*lists):
@@ -382,37 +360,29 @@ def _worth(
             choice.netlists(choice.call, lanes),
             key=lambda item: (item[1].busy_cycles, item[1].multipliers),
         )
-        for unrolled, item in _fewer(netlists):
-            candidates = _candidates(lanes, unrolled, item.on(device), style)
-            kept += candidates
-            count += len(candidates) - 1
         count += len(netlists)
+        fewest = math.inf
+        for unrolled, netlist in netlists:
+            if netlist.multipliers < fewest or not netlist.multipliers:
+                fewest = netlist.multipliers
+                styled = list(_styled(lanes, unrolled, netlist.on(device), style))
+                kept += styled
+                count += len(styled) - 1
     return kept, count
 
 
-def _fewer(
-    netlists: Sequence[tuple[Mapping[str, int], Netlist]],
-) -> Iterator[tuple[Mapping[str, int], Netlist]]:
-    """Yield the netlists of a node, less those of more multipliers and no fewer cycles."""
-    fewest = math.inf
-    for unrolled, netlist in netlists:
-        if netlist.multipliers < fewest or not netlist.multipliers:
-            fewest = netlist.multipliers
-            yield unrolled, netlist
-
-
-def _candidates(
+def _styled(
     lanes: tuple[int, ...], unrolled: Mapping[str, int], netlist: Netlist, style: str
-) -> list[Candidate]:
+) -> Iterator[Candidate]:
     memories = [cell for cell in netlist.cells.values() if isinstance(cell, RomSource)]
     rest = of_cells(cell for cell in netlist.cells.values() if not isinstance(cell, RomSource))
-    candidates: dict[tuple[float, float], Candidate] = {}
+    costs = set()
     for name in (AUTO, LOGIC, BLOCK) if memories and style == AUTO else (style,):
         item = rest + of_cells(replace(cell, style=name) for cell in memories)
         cost = Estimate(round(item.lut), dsp=item.dsp, bram=round(2 * item.bram) / 2)
-        candidate = Candidate(lanes, unrolled, netlist.busy_cycles, cost, name)
-        candidates.setdefault((cost.lut, cost.bram), candidate)
-    return list(candidates.values())
+        if cost not in costs:
+            costs.add(cost)
+            yield Candidate(lanes, unrolled, netlist.busy_cycles, cost, name)
 
 
 def _solve(
@@ -421,9 +391,16 @@ def _solve(
     amount: Callable[[Candidate], int],
     budgets: Mapping[str, float],
 ) -> tuple[list[Candidate], float] | None:
+    def values(item: Candidate) -> list[float]:
+        return [amount(item), *(getattr(item.cost, name) for name in budgets)]
+
     problem = Problem[Candidate](space.candidates)
     for choice, items in zip(space.choices, candidates, strict=True):
-        problem.add(_undominated(items, amount, budgets), choice.groups)
+        by_lanes: dict[tuple[int, ...], list[Candidate]] = {}
+        for item in sorted(items, key=amount):
+            by_lanes.setdefault(item.lanes, []).append(item)
+        kept = (undominated(group, values) for group in by_lanes.values())
+        problem.add([item for group in kept for item in group], choice.groups)
     problem.bound_resources(budgets)
     chosen = problem.least(amount)
     return None if chosen is None else (chosen, problem.gap)
@@ -431,21 +408,6 @@ def _solve(
 
 def _weighed(item: Candidate) -> int:
     return round(item.cost.weighed)
-
-
-def _undominated(
-    items: Sequence[Candidate], amount: Callable[[Candidate], int], budgets: Mapping[str, float]
-) -> list[Candidate]:
-    """Return the candidates that none with the same lanes beats in amount and in budgets."""
-    best: dict[tuple[int, ...], list[Candidate]] = {}
-    for item in sorted(items, key=amount):
-        kept = best.setdefault(item.lanes, [])
-        if not any(
-            all(getattr(other.cost, name) <= getattr(item.cost, name) for name in budgets)
-            for other in kept
-        ):
-            kept.append(item)
-    return [item for kept in best.values() for item in kept]
 
 
 def with_orders(mg: MaseGraph) -> MaseGraph:
@@ -482,7 +444,7 @@ def fitting(
         for name, more in excess.items():
             spared[name] = spared.get(name, 0.0) + more
     raise ParallelismError(
-        f"no parallelism was found whose whole design fits within {_named(targets.budgets)}: "
+        f"no parallelism has a whole design that fits within {_named(targets.budgets)}: "
         f"queues and splitters take {', '.join(f'{v:.0f} {k}' for k, v in spared.items())} "
         "beside the nodes; raise the budget"
     )

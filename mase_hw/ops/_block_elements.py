@@ -14,7 +14,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from mase_hw.approximation.block_table import BlockTable
-from mase_hw.approximation.function import Function
+from mase_hw.approximation.domain import Function
 from mase_hw.arithmetic.blocks import decode, significand_bits
 from mase_hw.arithmetic.scaled import MAX_BITS, Scaled, combined_bits, guard_bits
 from mase_hw.cells import Image, Operation

@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor
 
-from mase_hw.approximation.function import Function
+from mase_hw.approximation.domain import Function
 from mase_hw.cells import Cell
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Reference

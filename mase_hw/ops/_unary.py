@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from mase_hw.approximation import EVERYWHERE, FAST, Domain, Real, RealMath
+from mase_hw.approximation.domain import Function
 from mase_hw.approximation.errors import FunctionError, function_error
-from mase_hw.approximation.function import Function
 from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import Format

@@ -31,7 +31,8 @@ from mase_hw.passes.compression.schedule import sparsity_schedule
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.registry import nearest
-from mase_hw.training import TASKS, Task, Trainer, take
+from mase_hw.search.objective import importance_arguments
+from mase_hw.training import TASKS, Inputs, Task, Trainer, take
 from mase_hw.training.hugging_face import TransformersTrainer
 
 Progress = Callable[[int, int], None]
@@ -52,16 +53,21 @@ class State:
     plain: MaseGraph | None = None
     config: Table | None = None
 
+    def check_plain(self, asked: str) -> None:
+        """Refuse a step that goes before number formats."""
+        if self.plain is not None:
+            raise ConfigError(f"pipeline: the graph is quantized already; {asked}")
+
     def result(self) -> MaseGraph:
         """Return the graph without formats, with the weights as they are now."""
         if self.plain is None:
             return self.mg
         mg = self.plain.copy()
-        sources = {str(node.target): node for node in self.mg.nodes if node.op == "get_attr"}
+        sources = {node.target: node for node in self.mg.nodes if node.op == "get_attr"}
         with torch.no_grad():
             for node in mg.nodes:
-                if node.op == "get_attr" and str(node.target) in sources:
-                    source = sources[str(node.target)]
+                if node.op == "get_attr" and node.target in sources:
+                    source = sources[node.target]
                     mg.constant(node).copy_(self.mg.constant(source))
                     update(node, pruned=metadata(source).pruned)
         return mg
@@ -85,6 +91,11 @@ class Context:
     progress: Progress | None = None
     task: Task = TASKS["classification"]
 
+    def observed(self, step: str, samples: int) -> list[Inputs]:
+        """Return so many training samples, on which values are observed."""
+        check_integer(f"{step}: samples", samples, 1)
+        return [take(self.split.train_inputs, slice(samples))]
+
 
 Step = Callable[..., tuple[State, Record]]
 
@@ -97,25 +108,18 @@ def quantize_step(
     samples: int = CALIBRATION_SAMPLES,
     **calibration: object,
 ) -> tuple[State, Record]:
-    """Give every tensor a number format, what is open chosen from training samples.
+    """Give every tensor a number format, open fields fitted to training samples.
 
     Args:
         state: a state without formats.
         context: samples.
-        config: as `quantize_transform_pass` takes it, or a file of it; 8-bit fixed point when not
-            given.
+        config: as `quantize_transform_pass` takes it, or a file of it; 8-bit fixed point without.
         samples: training samples on which values are observed.
         calibration: `observer`, `weight_observer`, `percentile`, see `calibrate_analysis_pass`.
     """
-    if state.plain is not None:
-        raise ConfigError("pipeline: the graph is quantized already; quantize once")
-    check_integer("quantize: samples", samples, 1)
-    settings = {
-        "config": config,
-        "data": [take(context.split.train_inputs, slice(samples))],
-        **calibration,
-    }
-    _, info = calibrate_analysis_pass(state.mg, settings)
+    state.check_plain("quantize once")
+    data = context.observed("quantize", samples)
+    _, info = calibrate_analysis_pass(state.mg, {"config": config, "data": data, **calibration})
     mg, _ = quantize_transform_pass(state.mg, info["config"])
     return State(mg, state.mg, info["config"]), {}
 
@@ -131,34 +135,34 @@ def pass_step(
     return replace(state, mg=mg), info
 
 
+def prune_step(state: State, context: Context, **arguments: object) -> tuple[State, Record]:
+    """Set weights to zero, the least important on training samples where a criterion asks for it.
+
+    See `prune_transform_pass` for the arguments.
+    """
+    split = context.split
+    measured = importance_arguments(split.train_inputs, split.train_labels, context.task)
+    return pass_step(prune_transform_pass, state, context, **{**measured, **arguments})
+
+
 def prune_activations_step(
     state: State, context: Context, *, samples: int = CALIBRATION_SAMPLES, **arguments: object
 ) -> tuple[State, Record]:
-    """Set values between layers to zero: see `prune_activations_transform_pass`.
+    """Set values between layers to zero, by thresholds of training samples.
 
-    Args:
-        state: a state without formats.
-        context: samples.
-        samples: training samples from which thresholds come.
-        arguments: of the pass.
+    See `prune_activations_transform_pass` for the arguments.
     """
-    if state.plain is not None:
-        raise ConfigError("pipeline: the graph is quantized already; prune activations before")
-    check_integer("prune_activations: samples", samples, 1)
-    data = [take(context.split.train_inputs, slice(samples))]
+    state.check_plain("prune activations before")
+    data = context.observed("prune_activations", samples)
     return pass_step(prune_activations_transform_pass, state, context, data=data, **arguments)
 
 
 def lora_step(
     state: State, context: Context, *, train: Table | None = None, **arguments: Setting
 ) -> tuple[State, Record]:
-    """Insert adapters, train them, and fuse them into the weights.
+    """Insert adapters, train them with arguments of the step `train`, and fuse them into weights.
 
-    Args:
-        state: a state without formats.
-        context: samples.
-        train: arguments of the step `train`.
-        arguments: see `insert_lora_adapter_transform_pass`.
+    See `insert_lora_adapter_transform_pass` for the other arguments.
     """
     mg, info = insert_lora_adapter_transform_pass(state.mg, {"seed": context.seed, **arguments})
     trained, told = train_step(replace(state, mg=mg), context, **(train or {}))
@@ -221,7 +225,7 @@ TRAINERS: Mapping[str, Callable[..., Trainer | TransformersTrainer]] = {
 }
 STEPS: Mapping[str, Step] = {
     "quantize": quantize_step,
-    "prune": partial(pass_step, prune_transform_pass),
+    "prune": prune_step,
     "prune_activations": prune_activations_step,
     "prune_structure": partial(pass_step, prune_structure_transform_pass),
     "lora": lora_step,
@@ -243,12 +247,14 @@ def parse_steps(steps: object) -> list[tuple[str, Record]]:
     """
     if not isinstance(steps, list | tuple) or not steps:
         raise ConfigError("pipeline: steps is empty; give a list of tables with `pass`")
-    simple = []
-    for number, item in enumerate(steps):
-        name, arguments = _entry(number, item)
-        simple += _expanded(name, arguments)
+    simple = [
+        step for number, item in enumerate(steps) for step in _expanded(*_entry(number, item))
+    ]
     for name, arguments in simple:
-        _check_arguments(name, arguments)
+        parameters = inspect.signature(STEPS[name]).parameters.values()
+        if not any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
+            words = (item for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY)
+            check_keys(name, arguments, [item.name for item in words])
     return simple
 
 
@@ -269,27 +275,12 @@ def _entry(number: int, item: object) -> tuple[str, Record]:
 
 
 def _expanded(name: str, arguments: Record) -> list[tuple[str, Record]]:
-    if "schedule" not in arguments:
-        return [(name, arguments)]
-    rest = {
-        key: value
-        for key, value in arguments.items()
-        if key not in ("schedule", "stages", "sparsity", "train")
-    }
-    stages = sparsity_schedule(
-        arguments["schedule"], arguments.get("sparsity"), arguments.get("stages", 4)
-    )
-    expanded: list[tuple[str, Record]] = []
-    for number, sparsity in enumerate(stages):
-        expanded.append((name, {**rest, "sparsity": sparsity}))
-        if number < len(stages) - 1:
-            expanded.append(("train", dict(arguments.get("train", {}))))
-    return expanded
-
-
-def _check_arguments(name: str, arguments: Mapping[str, object]) -> None:
-    parameters = inspect.signature(STEPS[name]).parameters.values()
-    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters):
-        return
-    legal = [item.name for item in parameters if item.kind is inspect.Parameter.KEYWORD_ONLY]
-    check_keys(name, arguments, legal)
+    rest = dict(arguments)
+    if "schedule" not in rest:
+        return [(name, rest)]
+    schedule, final, train = (rest.pop(key, None) for key in ("schedule", "sparsity", "train"))
+    stages = sparsity_schedule(schedule, final, rest.pop("stages", 4))
+    steps: list[tuple[str, Record]] = []
+    for sparsity in stages:
+        steps += [(name, {**rest, "sparsity": sparsity}), ("train", dict(train or {}))]
+    return steps[:-1]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -30,7 +32,6 @@ from mase_hw.search.space import settle
 from mase_hw.training import (
     Batch,
     Inputs,
-    Metric,
     Task,
     check_samples,
     counted,
@@ -149,10 +150,10 @@ class CompressionPipeline:
             MaseError: as the passes do.
         """
         split = Split.read(split)
-        folder = None if output is None else Path(output)
-        if folder is None:
+        if output is None:
             return self._compressed(mg, split, None, progress)
-        with result_folder(folder, ("model.mase", "config.toml", *files(self.task.metric.name))):
+        folder, names = Path(output), ("model.mase", "config.toml", *files(self.task.metric.name))
+        with result_folder(folder, names):
             return self._compressed(mg, split, folder, progress)
 
     def _compressed(
@@ -162,21 +163,42 @@ class CompressionPipeline:
         check_samples(start, split.test_inputs, split.test_labels, self.task)
         check_samples(start, split.validation_inputs, split.validation_labels, self.task)
         state = State(start)
-        rows = [_row("start", state, split, self.task)]
-        identity = _identity(start, split, f"{self.seed} {self.task.name}")
+        rows = [self._row("start", state, split)]
+        weights = [value for _, value in sorted(start.model.state_dict().items())]
+        identity = f"{start.name} {self.seed} {self.task.name} {torch.__version__} "
+        identity += digest_of((*weights, *split.tensors()))
         for number, (name, arguments) in enumerate(steps):
             text = f"{identity} {name} {json.dumps(arguments, sort_keys=True)}"
             identity = hashlib.sha256(text.encode()).hexdigest()[:16]
             stem = None if folder is None else folder / "steps" / f"{number + 1:02d}_{name}"
-            state, row = self._run(
-                (number, name, arguments), state, split, identity, stem, progress
-            )
-            rows.append(row)
+            done = None if stem is None else _load(stem, identity)
+            if done is None:
+                within = None
+                if progress is not None:
+                    within = partial(_advance, progress, number, len(steps))
+                done = self._run((number, name, arguments), state, split, identity, stem, within)
+            state = done[0]
+            rows.append(done[1])
             if progress:
-                progress(number + 1, len(self.steps))
-        result = self._result(start, state, split, rows, folder)
+                progress(number + 1, len(steps))
+        mg, few = state.result(), take(split.validation_inputs, slice(CHECK_SAMPLES))
+        hardware: Mapping[str, float] = {}
+        if state.config is not None:
+            check_reproduces(mg, state.config, state.mg, few)
+            with suppress(UnsupportedError):
+                hardware = hardware_metrics(state.mg, self.parallelism or {})
+        test: Record = {"metric": self.task.metric.name, "samples": len(split.test_labels)}
+        for when, reached in (("before", State(start)), ("after", state)):
+            test[when], error = self._figure(reached, split.test_inputs, split.test_labels)
+            test |= {} if error is None else {f"{when}_error": error}
+        result = CompressionResult(mg, state.config, rows, test, hardware, folder)
         if folder is not None:
-            self._write(result, state, split, folder)
+            with result_file(folder / "model.mase") as file:
+                mg.save(file)
+            if state.config is not None:
+                write_formats(folder / "config.toml", state.config, self.parallelism)
+            quantized = None if state.config is None else state.mg
+            write_report(folder, result.to_dict(), quantized, few)
         return result
 
     def settled(self, mg: MaseGraph) -> tuple[MaseGraph, list[tuple[str, Record]]]:
@@ -203,65 +225,45 @@ class CompressionPipeline:
         stem: Path | None,
         progress: Progress | None,
     ) -> tuple[State, Record]:
-        """Return the state after a step: from its files when it was done before."""
         number, name, arguments = step
-        done = None if stem is None else _load(stem, identity)
-        if done is not None:
-            return done
         checkpoint = None if stem is None else stem.with_name(f"{stem.name}-{identity}.ckpt")
-        within = _within(progress, number, len(self.steps))
-        context = Context(split, self.seed + number, checkpoint, within, self.task)
+        context = Context(split, self.seed + number, checkpoint, progress, self.task)
         state, info = STEPS[name](state, context, **arguments)
         history = info.pop("history", None)
         scalars = {k: v for k, v in info.items() if isinstance(v, bool | int | float)}
-        row = {**_row(name, state, split, self.task), **scalars}
+        row = {**self._row(name, state, split), **scalars}
         if history is not None and history.epochs:
             kept = history.epochs[(history.best or len(history.epochs)) - 1]
             row |= {"loss": kept.loss, "best_epoch": kept.number}
-        if stem is not None and history is not None and history.epochs:
-            figure = stem.parent.parent / f"epochs_{number + 1:02d}"
-            with result_file(figure.with_suffix(".csv")) as file:
-                history.save(file)
-            history.draw(figure)
+            if stem is not None:
+                figure = stem.parent.parent / f"epochs_{number + 1:02d}"
+                with result_file(figure.with_suffix(".csv")) as file:
+                    history.save(file)
+                history.draw(figure)
         if stem is not None:
             _save(stem, identity, state, row)
         return state, row
 
-    def _result(
-        self,
-        start: MaseGraph,
-        state: State,
-        split: Split,
-        rows: Sequence[Mapping[str, object]],
-        folder: Path | None,
-    ) -> CompressionResult:
-        mg = state.result()
-        if state.config is not None:
-            check_reproduces(mg, state.config, state.mg, _few(split))
-        metric, labels = self.task.metric, split.test_labels
-        test: Record = {"metric": metric.name, "samples": len(labels)}
-        for when, reached in (("before", State(start)), ("after", state)):
-            test[when] = _figure(reached, split.test_inputs, labels, metric)
-            error = metric.standard_error(test[when], counted(labels))
-            if error is not None:
-                test[f"{when}_error"] = error
-        return CompressionResult(mg, state.config, rows, test, self._hardware(state), folder)
+    def _row(self, name: str, state: State, split: Split) -> Record:
+        value, error = self._figure(state, split.validation_inputs, split.validation_labels)
+        parameters = sum(item.numel() for item in state.result().model.parameters())
+        sums = storage(state.mg) if state.config is not None else {}
+        return {
+            "step": name,
+            self.task.metric.name: value,
+            **({} if error is None else {"standard_error": error}),
+            "parameters": parameters,
+            "sparsity": report_sparsity_analysis_pass(state.mg)[1]["sparsity"],
+            "average_weight_bits": sums.get("average_weight_bits", FLOAT_BITS),
+            "average_activation_bits": sums.get("average_activation_bits", FLOAT_BITS),
+            "memory_bits": sums.get("memory_bits", FLOAT_BITS * parameters),
+        }
 
-    def _hardware(self, state: State) -> Mapping[str, float]:
-        if state.config is None:
-            return {}
-        try:
-            return hardware_metrics(state.mg, self.parallelism or {})
-        except UnsupportedError:
-            return {}
-
-    def _write(self, result: CompressionResult, state: State, split: Split, folder: Path) -> None:
-        with result_file(folder / "model.mase") as file:
-            result.mg.save(file)
-        if result.config is not None:
-            write_formats(folder / "config.toml", result.config, self.parallelism)
-        mg = None if state.config is None else state.mg
-        write_report(folder, result.to_dict(), mg, _few(split))
+    def _figure(self, state: State, inputs: Inputs, labels: Tensor) -> tuple[float, float | None]:
+        """Return the metric of a state, and the standard error of a share."""
+        model = state.mg if state.config is None else runner(state.mg)
+        value = evaluate(model, inputs, labels, self.task.metric)
+        return value, self.task.metric.standard_error(value, counted(labels))
 
 
 def check_reproduces(
@@ -282,42 +284,8 @@ def check_reproduces(
         raise MaseError(f"{mg.name}: {count} outputs differ after its files are read again")
 
 
-def _figure(state: State, inputs: Inputs, labels: Tensor, metric: Metric) -> float:
-    return evaluate(state.mg if state.config is None else runner(state.mg), inputs, labels, metric)
-
-
-def _few(split: Split) -> Inputs:
-    return take(split.validation_inputs, slice(CHECK_SAMPLES))
-
-
-def _row(name: str, state: State, split: Split, task: Task) -> Record:
-    metric, labels = task.metric, split.validation_labels
-    value = _figure(state, split.validation_inputs, labels, metric)
-    error = metric.standard_error(value, counted(labels))
-    _, zeros = report_sparsity_analysis_pass(state.mg)
-    parameters = sum(item.numel() for item in state.result().model.parameters())
-    sums = storage(state.mg) if state.config is not None else {}
-    return {
-        "step": name,
-        metric.name: value,
-        **({} if error is None else {"standard_error": error}),
-        "parameters": parameters,
-        "sparsity": zeros["sparsity"],
-        "average_weight_bits": sums.get("average_weight_bits", FLOAT_BITS),
-        "average_activation_bits": sums.get("average_activation_bits", FLOAT_BITS),
-        "memory_bits": sums.get("memory_bits", FLOAT_BITS * parameters),
-    }
-
-
-def _within(progress: Progress | None, number: int, total: int) -> Progress | None:
-    if progress is None:
-        return None
-    return lambda done, parts: progress(100 * number + 100 * done // max(parts, 1), 100 * total)
-
-
-def _identity(mg: MaseGraph, split: Split, chosen: str) -> str:
-    weights = [value for _, value in sorted(mg.model.state_dict().items())]
-    return f"{mg.name} {chosen} {torch.__version__} {digest_of((*weights, *split.tensors()))}"
+def _advance(progress: Progress, step: int, steps: int, done: int, total: int) -> None:
+    progress(100 * step + 100 * done // max(total, 1), 100 * steps)
 
 
 def _save(stem: Path, identity: str, state: State, row: Mapping[str, object]) -> None:

@@ -37,12 +37,8 @@ def write_report(folder: Path, description: Table, mg: MaseGraph | None, inputs:
     Files: `steps.csv`, `report.json`, a figure of the task's metric such as `accuracy`; of a
     quantized graph `layers.csv` and the figures `noise` and `ranges`.
 
-    Args:
-        folder: where.
-        description: `steps`, a list of rows, `test` with the name of the metric, and what else is
-            known.
-        mg: the quantized graph; None when it has no formats.
-        inputs: a batch of samples on which layers are compared.
+    The description has `steps`, a list of rows, and `test` with the name of the metric. Layers of
+    the quantized graph, None when it has no formats, are compared on the inputs.
     """
     rows = description["steps"]
     write_table(folder / "steps.csv", rows)

@@ -131,29 +131,21 @@ def _grid(config: Mapping[str, object]) -> tuple[dict[str, list[object]], dict[s
 def _at(config: Mapping[str, object], point: Mapping[str, object]) -> dict[str, object]:
     point_config = copy.deepcopy({key: value for key, value in config.items() if key != GRID})
     for key, value in point.items():
-        _set(point_config, key, value)
+        *path, leaf = key.split(".")
+        place: Any = point_config
+        for part in path:
+            try:
+                place = place[int(part) if isinstance(place, list) else part]
+            except (KeyError, IndexError, ValueError, TypeError) as error:
+                words = ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
+                words = f"a list of {len(place)}" if isinstance(place, list) else words
+                raise ConfigError(
+                    f"sweep: {key} leads nowhere: there is no {part!r} in {words}"
+                ) from error
+        if not isinstance(place, dict):
+            raise ConfigError(f"sweep: {key} leads to {place!r}, which holds no keys")
+        place[leaf] = value
     return point_config
-
-
-def _set(config: Any, key: str, value: Any) -> None:
-    *path, leaf = key.split(".")
-    place = config
-    for part in path:
-        try:
-            place = place[int(part) if isinstance(place, list) else part]
-        except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise ConfigError(
-                f"sweep: {key} leads nowhere: there is no {part!r} in {_known(place)}"
-            ) from error
-    if not isinstance(place, dict):
-        raise ConfigError(f"sweep: {key} leads to {place!r}, which holds no keys")
-    place[leaf] = value
-
-
-def _known(place: object) -> str:
-    if isinstance(place, list):
-        return f"a list of {len(place)}"
-    return ", ".join(map(str, place)) if isinstance(place, Mapping) else repr(place)
 
 
 def _draw(folder: Path, keys: Sequence[str], rows: Sequence[Table], name: str) -> None:

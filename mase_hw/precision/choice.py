@@ -1,7 +1,12 @@
 """One option for every operand: the least hardware within a noise, or the reverse, by CP-SAT.
 
-A node's first two operands, such as data and weights, are priced together; what it has beyond adds
-to that. Options that another one is never worse than are left out before.
+A node's first two operands, such as data and weights, are priced together; further ones add to
+that. Options that another one is never worse than are left out before.
+
+Formats and lanes may be chosen in one problem, for a noise and an interval: a node's candidates are
+then options of its operands at lanes that keep the interval. Streams that meet have one
+parallelism. Only the neighbourhood of a choice and its parallelism is tried: a few options over the
+range of noise, and a few lanes.
 """
 
 from __future__ import annotations
@@ -13,17 +18,20 @@ from dataclasses import dataclass, field
 from functools import partial, reduce
 from itertools import product
 from operator import add
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw.errors import UnsupportedError
-from mase_hw.hardware.estimate import Estimate
-from mase_hw.passes.hardware.problem import Problem
-from mase_hw.precision.cost import CostTable, makers
+from mase_hw.errors import MaseError, UnsupportedError
+from mase_hw.hardware.estimate import Estimate, of_cells
+from mase_hw.hardware.explore import Candidate, Explorer
+from mase_hw.passes.hardware.parallelism import Choice, Space
+from mase_hw.passes.hardware.problem import Problem, undominated
+from mase_hw.precision.cost import CostTable, in_formats, makers
 from mase_hw.precision.noise import around, measured_options
-from mase_hw.precision.operands import Operand, Option
+from mase_hw.precision.space import Operand, Option
 
 TOGETHER = 2
 # Whole numbers for the solver in a bound of noise and in a look-up table; the gap to the least.
@@ -31,6 +39,8 @@ NOISE_UNITS, MOST_NOISE = 1 << 24, 1 << 40
 COST_UNITS, GAP = 16, 1e-3
 # Resources that a goal may bound.
 BOUNDED = ("lut", "bram")
+# Options and lanes of a node that are tried where both are chosen.
+OPTIONS, LANES = 8, 6
 
 
 @dataclass(frozen=True)
@@ -39,13 +49,10 @@ class Pick:
 
     Attributes:
         options: (place of an operand, place of its option).
-        cost: what they take; of an operand that is priced alone, more than in 16 bits.
+        cost: in these; of an operand that is priced alone, beyond that in 16 bits.
         noise: that they add, by output.
         lanes: values of the groups of lanes that the node sees, where those are chosen, too.
         unrolled: elements of the node's constants a cycle, likewise.
-
-    Those of a graph, `Chooser.groups`, are the first operands of each node together, then each
-    other one by itself.
     """
 
     options: tuple[tuple[int, int], ...]
@@ -54,9 +61,9 @@ class Pick:
     lanes: tuple[int, ...] = ()
     unrolled: Mapping[str, int] = field(default_factory=dict)
 
-    def values(self, names: Sequence[str]) -> list[float]:
+    def values(self) -> list[float]:
         """Return costs and noises, by which picks are compared."""
-        resources = (getattr(self.cost, name) for name in names)
+        resources = (getattr(self.cost, name) for name in BOUNDED)
         return [*self.cost.order, *resources, *self.noise.tolist()]
 
 
@@ -74,15 +81,11 @@ class Chosen:
 
 
 class Chooser:
-    """The choices of a graph.
-
-    Args:
-        operands: what is chosen for.
-        noise: by operand `[options, outputs]`, over the signal.
-        costs: prices.
+    """The choices of a graph, whose noise is by operand `[options, outputs]`, over the signal.
 
     Attributes:
-        groups: picks, of each of which one is chosen.
+        groups: picks, of each of which one is chosen: the first operands of each node together,
+            then each other one by itself.
 
     Raises:
         UnsupportedError: where a node has no hardware in any of its options.
@@ -118,8 +121,7 @@ class Chooser:
 
     def finest(self) -> Chosen:
         """Return the options that add the least noise."""
-        picks = [min(group, key=lambda pick: float(pick.noise.sum())) for group in self.groups]
-        return self.chosen(picks)
+        return self.chosen([min(g, key=lambda p: float(p.noise.sum())) for g in self.groups])
 
     def coarsest(self) -> Chosen:
         """Return the options that take the least."""
@@ -130,31 +132,36 @@ class Chooser:
 
         Some may have no hardware.
         """
-        shared = [{option.kind for option in item.options} for item in self._operands]
-        kinds = sorted(set.intersection(*shared), key=repr)
-        return sorted(map(self._uniform, kinds), key=lambda item: -float(item.noise.max()))
-
-    def _uniform(self, kind: Hashable) -> Chosen:
         kinds: list[list[Hashable]] = [
             [option.kind for option in item.options] for item in self._operands
         ]
-        numbers = [item.index(kind) for item in kinds]
-        return Chosen(tuple(numbers), self._sum(list(enumerate(numbers))))
+        choices = []
+        for kind in sorted(set.intersection(*map(set, kinds)), key=repr):
+            numbers = [item.index(kind) for item in kinds]
+            choices.append(Chosen(tuple(numbers), self._sum(list(enumerate(numbers)))))
+        return sorted(choices, key=lambda item: -float(item.noise.max()))
 
     def narrow(self, names: Collection[str], chosen: Chosen) -> bool:
-        """Leave out what is as wide as a choice at some nodes; false where nothing would be left.
+        """Leave out options as wide as a choice at some nodes; false where nothing would be left.
 
-        Of a node that has hardware for its own operands, it is what consumers ask of its result.
-
-        Args:
-            names: of the nodes.
-            chosen: the choice.
+        Of a node that has hardware for its own operands, it is the consumers of its result that
+        ask for too much.
         """
-        narrowed = [self._narrow(self._to_blame(name, chosen), chosen) for name in sorted(names)]
-        return any(narrowed)
+        narrowed = False
+        for name in sorted(names):
+            places = self._to_blame(name, chosen)
+            widest = max((self._bits(p, chosen.options[p]) for p in places), default=0.0)
+            for number, group in enumerate(self.groups):
+                kept = [
+                    pick
+                    for pick in group
+                    if all(p not in places or self._bits(p, n) < widest for p, n in pick.options)
+                ]
+                if kept and len(kept) < len(group):
+                    self.groups[number], narrowed = kept, True
+        return narrowed
 
     def _to_blame(self, name: str, chosen: Chosen) -> set[int]:
-        """Return the places of what a node is refused for: its operands, or consumers of it."""
         own = {place for place, item in enumerate(self._operands) if item.node.name == name}
         named = self.named([(place, chosen.options[place]) for place in own])
         if own and self._costs.of(self._operands[min(own)].node, named) is None:
@@ -165,32 +172,12 @@ class Chooser:
             if any(node.name == name for node in makers(item))
         } or own
 
-    def _narrow(self, places: Collection[int], chosen: Chosen) -> bool:
-        widest = max((self._bits(place, chosen.options[place]) for place in places), default=0.0)
-        narrowed = False
-        for number, group in enumerate(self.groups):
-            kept = [
-                pick
-                for pick in group
-                if all(p not in places or self._bits(p, n) < widest for p, n in pick.options)
-            ]
-            if kept and len(kept) < len(group):
-                self.groups[number], narrowed = kept, True
-        return narrowed
-
     def _bits(self, place: int, number: int) -> float:
         return self._operands[place].options[number].number_format.bits_per_element
 
     def least(self, name: str) -> float:
         """Return the least of a resource that any choice takes."""
         return float(sum(min(getattr(p.cost, name) for p in group) for group in self.groups))
-
-    def worst_of(self, chosen: Chosen) -> tuple[Operand, Option, float]:
-        """Return the operand that adds the most noise, its option, and its share of all."""
-        shares = self.shares(chosen)
-        place = max(range(len(shares)), key=shares.__getitem__)
-        operand = self._operands[place]
-        return operand, operand.options[chosen.options[place]], shares[place]
 
     def shares(self, chosen: Chosen) -> list[float]:
         """Return the share of the noise that each operand adds, of the output with the most."""
@@ -205,51 +192,45 @@ class Chooser:
         joint = list(self._together(node, places[:TOGETHER]))
         if not joint:
             raise UnsupportedError(f"{node.name} has no hardware in any of the formats to try")
-        yield _worth(joint)
+        yield undominated(joint, Pick.values)
         for place in places[TOGETHER:]:
-            alone = list(self._alone(node, place, joint[-1]))
+            alone = []
+            for number in range(len(self._operands[place].options)):
+                picked = ((place, number),)
+                cost = self._priced(node, (*joint[-1].options, *picked))
+                if cost is not None:
+                    alone.append(Pick(picked, cost - joint[-1].cost, self._sum(picked)))
             if alone:
-                yield _worth(alone)
+                yield undominated(alone, Pick.values)
 
     def _together(self, node: Node, places: Sequence[int]) -> Iterator[Pick]:
-        prices = self._prices(node, places)
+        tried = [measured_options(self._operands[place]) for place in places]
+        prices = {
+            numbers: self._priced(node, tuple(zip(places, numbers, strict=True)))
+            for numbers in product(*tried)
+        }
         near = [around(self._operands[place]) for place in places]
         for numbers in product(*(range(len(self._operands[place].options)) for place in places)):
             if numbers not in prices:
-                corners = product(*(item[n] for item, n in zip(near, numbers, strict=True)))
-                prices[numbers] = _mean([prices[corner] for corner in corners])
+                corners = list(product(*(item[n] for item, n in zip(near, numbers, strict=True))))
+                costs = [cost for corner in corners if (cost := prices[corner]) is not None]
+                whole = len(costs) == len(corners)
+                prices[numbers] = reduce(add, costs) / len(costs) if whole else None
             cost = prices[numbers]
             if cost is not None:
                 picked = tuple(zip(places, numbers, strict=True))
                 yield Pick(picked, cost, self._sum(picked))
 
-    def _prices(self, node: Node, places: Sequence[int]) -> dict[tuple[int, ...], Estimate | None]:
-        tried = [measured_options(self._operands[place]) for place in places]
-        return {
-            numbers: self._priced(node, tuple(zip(places, numbers, strict=True)))
-            for numbers in product(*tried)
-        }
-
-    def _alone(self, node: Node, place: int, base: Pick) -> Iterator[Pick]:
-        for number in range(len(self._operands[place].options)):
-            picked = ((place, number),)
-            cost = self._priced(node, (*base.options, *picked))
-            if cost is not None:
-                yield Pick(picked, cost - base.cost, self._sum(picked))
-
     def _priced(self, node: Node, picked: Sequence[tuple[int, int]]) -> Estimate | None:
         costs = [self._costs.of(node, self.named(picked))]
-        costs += [self._producer_cost(*item) for item in picked]
+        for place, number in picked:
+            if (place, number) not in self._making:
+                operand = self._operands[place]
+                cost = self._costs.producer_cost(operand, operand.options[number])
+                self._making[place, number] = cost
+            costs.append(self._making[place, number])
         parts = [item for item in costs if item is not None]
         return reduce(add, parts) if len(parts) == len(costs) else None
-
-    def _producer_cost(self, place: int, number: int) -> Estimate | None:
-        if (place, number) not in self._making:
-            operand = self._operands[place]
-            self._making[place, number] = self._costs.producer_cost(
-                operand, operand.options[number]
-            )
-        return self._making[place, number]
 
     def named(self, picked: Sequence[tuple[int, int]]) -> dict[str, Option]:
         """Return the options of (place of an operand, place of its option) by operand."""
@@ -262,12 +243,7 @@ class Chooser:
         return reduce(add, (self._noise[place][number] for place, number in picked))
 
     def solved(self, bound: Tensor | None, budgets: Mapping[str, float]) -> Chosen | None:
-        """Choose the least cost within a noise by output, without a bound the least noise.
-
-        Args:
-            bound: of noise.
-            budgets: the most of each resource.
-        """
+        """Choose the least cost within a noise by output, without a bound the least noise."""
         problem = Problem[Pick]()
         for group in self.groups:
             problem.add(group)
@@ -282,22 +258,17 @@ class Chooser:
 
 def cheapest(problem: Problem[Pick], bound: Tensor) -> list[Pick] | None:
     """Return the picks of least cost within a noise by output; of equal ones, the fewest bits."""
+
+    def weighed(pick: Pick) -> int:
+        return round(pick.cost.weighed * COST_UNITS)
+
     for output, most in enumerate(bound.tolist()):
         problem.bound(partial(_noise, most / NOISE_UNITS, output), NOISE_UNITS)
-    picks = problem.least(_weighed, GAP)
+    picks = problem.least(weighed, GAP)
     if picks is None:
         return None
-    problem.bound(_weighed, sum(map(_weighed, picks)))
+    problem.bound(weighed, sum(map(weighed, picks)))
     return problem.least(lambda pick: round(pick.cost.memory_bits), GAP) or picks
-
-
-def _weighed(pick: Pick) -> int:
-    return round(pick.cost.weighed * COST_UNITS)
-
-
-def _mean(costs: Sequence[Estimate | None]) -> Estimate | None:
-    parts = [cost for cost in costs if cost is not None]
-    return reduce(add, parts) / len(parts) if len(parts) == len(costs) else None
 
 
 def _noise(unit: float, output: int | None, pick: Pick) -> int:
@@ -305,12 +276,102 @@ def _noise(unit: float, output: int | None, pick: Pick) -> int:
     return min(math.ceil(noise / max(unit, 1e-300)), MOST_NOISE)
 
 
-def _worth(picks: Sequence[Pick]) -> list[Pick]:
-    """Return the picks that no other one is as good as in everything, the cheapest first."""
-    ordered = sorted(picks, key=lambda pick: pick.values(BOUNDED))
-    values = torch.tensor([pick.values(BOUNDED) for pick in ordered], dtype=torch.float64)
-    kept: list[int] = []
-    for place in range(len(ordered)):
-        if not kept or not bool((values[kept] <= values[place]).all(1).any()):
-            kept.append(place)
-    return [ordered[place] for place in kept]
+def choose_together(
+    chooser: Chooser,
+    explorer: Explorer,
+    interval: int,
+    bound: Tensor,
+    budgets: Mapping[str, float],
+    begin: tuple[Chosen, Mapping[str, object]],
+) -> tuple[Chosen, dict[str, object]] | None:
+    """Return options and a table of parallelism of the least cost; None without one.
+
+    The options of the chooser are priced in the parallelism of `begin`, the lanes of the explorer
+    are of the graph in a uniform format; the interval is in cycles, the noise bounded by output.
+    """
+    space = explorer.space
+    problem, placed = Problem[Pick](space.candidates), list[list[Pick]]()
+    begun, lanes = begin[0], _values(space, begin[1])
+    groups: dict[str, list[Sequence[Pick]]] = defaultdict(list)
+    for group in chooser.groups:
+        groups[chooser.node_of(group[0]).name].append(group)
+    for choice, candidates in zip(space.choices, explorer.candidates, strict=True):
+        together, *rest = groups.pop(choice.node, [()])
+        near = _near(candidates, interval, [lanes[place] for place in choice.groups])
+        nothing = Pick((), Estimate(), torch.zeros(len(begun.noise), dtype=torch.float64))
+        options = _options(together, begun) or [nothing]
+        placed.append(list(_placed(chooser, choice, near, options, interval)))
+        if not placed[-1]:
+            return None
+        problem.add(placed[-1], choice.groups)
+        for picks in rest:
+            problem.add(picks)
+    for picks in (picks for left in groups.values() for picks in left):
+        problem.add(picks)
+    problem.bound_resources(budgets)
+    solved = cheapest(problem, bound)
+    if solved is None:
+        return None
+    unrolled = {
+        choice.node: next(pick.unrolled for pick in solved if any(pick is item for item in items))
+        for choice, items in zip(space.choices, placed, strict=True)
+    }
+    chosen = chooser.chosen([pick for pick in solved if pick.options])
+    return chosen, space.table(problem.lanes, unrolled)
+
+
+def _values(space: Space, table: Mapping[str, Any]) -> list[int]:
+    """Return the value of each group of lanes in a table of parallelism."""
+    lanes = []
+    for slots, values in zip(space.slots, space.candidates, strict=True):
+        entries = ((table.get(node), key) for node, key in slots)
+        explicit = (entry.get(key) for entry, key in entries if isinstance(entry, Mapping))
+        value = next((item for item in explicit if item is not None), table.get("default", 1))
+        lanes.append(value if value in values else values[0])
+    return lanes
+
+
+def _near(
+    candidates: Sequence[Candidate], interval: int, begun: Sequence[int]
+) -> list[tuple[int, ...]]:
+    kept = [item for item in candidates if item.cycles <= interval]
+    kept.sort(key=lambda item: item.cost.weighed)
+    cheapest_lanes = list(dict.fromkeys(item.lanes for item in kept))
+    return list(dict.fromkeys([tuple(begun), *cheapest_lanes[:LANES]]))
+
+
+def _options(picks: Sequence[Pick], begun: Chosen) -> list[Pick]:
+    if len(picks) <= OPTIONS:
+        return list(picks)
+    places = {round(i * (len(picks) - 1) / (OPTIONS - 1)) for i in range(OPTIONS)}
+    ordered = sorted(picks, key=lambda pick: float(pick.noise.sum()))
+    near = [p for p in picks if all(begun.options[place] == number for place, number in p.options)]
+    middle = ordered.index(near[0]) if near else 0
+    places |= {max(middle - 1, 0), middle, min(middle + 1, len(ordered) - 1)}
+    return [ordered[place] for place in sorted(places)]
+
+
+def _placed(
+    chooser: Chooser,
+    choice: Choice,
+    lanes: Sequence[tuple[int, ...]],
+    options: Sequence[Pick],
+    interval: int,
+) -> Iterator[Pick]:
+    """Yield the cheapest netlist that keeps the interval, of each option at each lanes."""
+    for pick in options:
+        # What makes its operands in these formats is the node's before.
+        making = pick.cost - chooser.own_cost(pick) if pick.options else Estimate()
+        call = in_formats(choice.call, chooser.named(pick.options)) if pick.options else choice.call
+        for values in lanes:
+            placed = []
+            try:
+                for unrolled, netlist in choice.netlists(call, values):
+                    if netlist.busy_cycles <= interval:
+                        cost = of_cells(netlist.cells.values()) + making
+                        placed.append(Pick(pick.options, cost, pick.noise, values, unrolled))
+            except MaseError:
+                # Formats without hardware at these lanes.
+                pass
+            if placed:
+                yield min(placed, key=lambda item: item.cost.weighed)

@@ -19,7 +19,7 @@ from mase_hw.hardware.explore import with_orders
 from mase_hw.ops import Call, Numeric
 from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
-from mase_hw.precision.operands import Operand, Option, operator_of
+from mase_hw.precision.space import Operand, Option, operator_of
 
 # A parallelism, see `mase_hw.emit_verilog`.
 Lanes = int | str | Mapping[str, Any]
@@ -38,8 +38,7 @@ def with_lanes(mg: MaseGraph, parallelism: Lanes) -> MaseGraph:
 
 def costs_of(mg: MaseGraph) -> dict[str, Estimate]:
     """Return the cost of each node of such a graph by name, without the queues between them."""
-    nodes = [node for node in mg.nodes if node.op == "call_function"]
-    return {node.name: _of_call(mg.call(node)) for node in nodes}
+    return {node.name: _own(mg.call(node)) for node in mg.nodes if node.op == "call_function"}
 
 
 def cost_of(mg: MaseGraph) -> Estimate:
@@ -47,7 +46,7 @@ def cost_of(mg: MaseGraph) -> Estimate:
     return reduce(add, costs_of(mg).values(), Estimate())
 
 
-def _of_call(call: Call) -> Estimate:
+def _own(call: Call) -> Estimate:
     return of_cells(call.operator.hardware(call).cells.values())
 
 
@@ -61,25 +60,33 @@ class CostTable:
 
     def __init__(self, mg: MaseGraph, prices: Prices | None = None) -> None:
         self._calls = {node.name: mg.call(node) for node in mg.nodes if node.op == "call_function"}
-        self._known = {} if prices is None else prices
+        self._prices = {} if prices is None else prices
 
     def of(self, node: Node, chosen: Mapping[str, Option]) -> Estimate | None:
         """Return the cost of a node with some formats in place of its own; None without hardware.
 
-        A node that the hardware does not have by itself costs nothing.
-
-        Args:
-            node: the node.
-            chosen: options by operand; `data_out_0` is the result.
+        Options are by operand, the result `data_out_0`. A node that the hardware does not have by
+        itself costs nothing.
         """
         call = self._calls.get(node.name)
         if call is None:
             return Estimate()
-        kinds = tuple((name, option.kind) for name, option in sorted(chosen.items()))
-        key = _likeness(call), kinds
-        if key not in self._known:
-            self._known[key] = self._asked(call, chosen)
-        return self._known[key]
+        specs = {**call.operands, **call.results}
+        key = (
+            call.operator.name,
+            tuple((name, spec.shape, spec.parallelism) for name, spec in specs.items()),
+            repr(sorted(call.attributes.items())),
+            frozenset(call.constants),
+            tuple((name, option.kind) for name, option in sorted(chosen.items())),
+        )
+        if key not in self._prices:
+            call = in_formats(call, chosen)
+            try:
+                self._prices[key] = None if call.operator.problems(call) else _own(call)
+            except MaseError:
+                # Lanes that do not divide its blocks, or numbers that its tables do not hold.
+                self._prices[key] = None
+        return self._prices[key]
 
     def producer_cost(self, operand: Operand, option: Option) -> Estimate | None:
         """Return the cost of producing an operand in a format, beyond that of the reference.
@@ -102,17 +109,6 @@ class CostTable:
             total += (cost - usual) / max(len(node.users), 1)
         return total
 
-    @staticmethod
-    def _asked(call: Call, chosen: Mapping[str, Option]) -> Estimate | None:
-        call = in_formats(call, chosen)
-        try:
-            if call.operator.problems(call):
-                return None
-            return _of_call(call)
-        except MaseError:
-            # Lanes that do not divide its blocks, or numbers that its tables do not hold.
-            return None
-
 
 def in_formats(call: Call, chosen: Mapping[str, Option]) -> Call:
     """Return a call with some formats in place of its own; `data_out_0` is the result."""
@@ -129,14 +125,3 @@ def makers(operand: Operand) -> Iterator[Node]:
         while maker is not None and maker.op == "call_function":
             yield maker
             maker = stream_operands(maker)[0][1] if keeps_format(maker) else None
-
-
-def _likeness(call: Call) -> Hashable:
-    specs = {**call.operands, **call.results}
-    sizes = tuple((name, spec.shape, spec.parallelism) for name, spec in specs.items())
-    return (
-        call.operator.name,
-        sizes,
-        repr(sorted(call.attributes.items())),
-        frozenset(call.constants),
-    )

@@ -1,4 +1,4 @@
-"""Agreement, accuracy and cost of configurations."""
+"""Goals, and the agreement, accuracy and cost of configurations beside them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from operator import add
 
 from torch import Tensor
 
+from mase_hw.errors import ConfigError
 from mase_hw.graph.agreement import Closeness
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.hardware.estimate import Estimate
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.accuracy import DIGITS, PERCENT, SURE, Scored, Scorer
 from mase_hw.precision.cost import Lanes, cost_of, costs_of, with_lanes
-from mase_hw.precision.interval import Interval
-from mase_hw.precision.judging import Judge
-from mase_hw.precision.operands import is_real_result
+from mase_hw.precision.figures import DIGITS, PERCENT, SURE, Interval, Judge, Scored, Scorer
 from mase_hw.precision.preparations import STEPS, Formats
-from mase_hw.precision.samples import AGREED, Samples
+from mase_hw.precision.samples import AGREED, Batches, Part, Samples
+from mase_hw.precision.space import is_real_result
 
 
 @dataclass(frozen=True)
@@ -52,37 +51,37 @@ class Result:
     Attributes:
         name: in a figure.
         config: the configuration.
+        opened: the configuration without what follows from observed values.
+        graph: the quantised graph.
+        cost: of all nodes, without queues.
+        costs: by name of the node.
+        steps: names of the preparations that changed weights or ranges.
         outputs: agreement by name of the output.
+        intervals: 95 % intervals of agreement by name of the output, see `Judged`.
+        noise: likewise.
         drop: points of accuracy lost, or the percentage of elements that differ where outputs are
             no reals; None without either.
         accuracy: of the quantised graph; None without labels.
-        intervals: 95 % intervals of agreement by name of the output, see `Judged`.
-        noise: likewise.
         scored: its accuracy; None without labels.
         compared: the same on the samples by which it was chosen, where the figures are of others.
-        costs: by name of the node.
-        cost: of all nodes, without queues.
-        graph: the quantised graph.
-        opened: the configuration without what follows from observed values.
-        steps: names of the preparations that changed weights or ranges.
         rows: its operands; of a uniform format where it is the one that was chosen.
     """
 
     name: str
     config: Mapping[str, object]
-    outputs: Mapping[str, Closeness]
-    drop: float | None
-    accuracy: float | None
-    cost: Estimate
-    graph: MaseGraph
     opened: Mapping[str, object]
+    graph: MaseGraph
+    cost: Estimate
+    costs: Mapping[str, Estimate]
     steps: Sequence[str] = ()
-    rows: Sequence[Row] = ()
-    scored: Scored | None = None
-    costs: Mapping[str, Estimate] = field(default_factory=dict)
+    outputs: Mapping[str, Closeness] = field(default_factory=dict)
     intervals: Mapping[str, Interval] = field(default_factory=dict)
-    compared: Result | None = None
     noise: Mapping[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    drop: float | None = None
+    accuracy: float | None = None
+    scored: Scored | None = None
+    compared: Result | None = None
+    rows: Sequence[Row] = ()
 
     @property
     def sqnr_db(self) -> float:
@@ -111,24 +110,126 @@ class Result:
 
     def to_dict(self) -> dict[str, object]:
         """Return the fields as values of JSON."""
-        return {
+        entry: dict[str, object] = {
             "name": self.name,
             "outputs": {name: item.to_dict() for name, item in self.outputs.items()},
             "drop": self.drop,
             "accuracy": self.accuracy,
             "examples": 0 if self.scored is None else len(self.scored.right),
-            **self._intervals(),
-            "lut": round(self.cost.lut),
-            **{name: getattr(self.cost, name) for name in ("dsp", "bram", "memory_bits")},
+            "intervals": {name: list(interval) for name, interval in self.intervals.items()},
         }
-
-    def _intervals(self) -> dict[str, object]:
-        ends = {name: list(interval) for name, interval in self.intervals.items()}
-        entry: dict[str, object] = {"intervals": ends}
         if self.scored is not None:
             entry["accuracy_interval"] = list(self.scored.interval)
             entry["drop_interval"] = list(self.scored.drop_interval)
-        return entry
+        resources = {name: getattr(self.cost, name) for name in ("dsp", "bram", "memory_bits")}
+        return entry | {"lut": round(self.cost.lut), **resources}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound on what is lost, on what the hardware takes, or on both.
+
+    Attributes:
+        min_sqnr: signal over error against the float model that every output keeps, decibels.
+        max_drop: points of accuracy that are lost at most, or of outputs that are no reals the
+            percentage of elements that may differ from the float model's.
+        max_lut: look-up tables of all nodes, at most.
+        max_bram: block RAMs of all nodes, at most.
+
+    Raises:
+        ConfigError: when nothing is asked, or what no model keeps.
+    """
+
+    min_sqnr: float | None = None
+    max_drop: float | None = None
+    max_lut: float | None = None
+    max_bram: float | None = None
+
+    def __post_init__(self) -> None:
+        if not self._bounds:
+            raise ConfigError(
+                "nothing is asked of the formats; give min_sqnr (decibels) or max_drop (points of "
+                "accuracy) for the least hardware, or max_lut or max_bram for the best agreement"
+            )
+        for name, value in self._bounds.items():
+            least = -math.inf if name == "min_sqnr" else 0.0
+            number = isinstance(value, int | float) and not isinstance(value, bool)
+            if not (number and least <= value < math.inf):
+                legal = "a number" if name == "min_sqnr" else "a number from 0"
+                raise ConfigError(f"{name} is {value!r}; allowed: {legal}")
+        if self.min_sqnr is not None and self.max_drop is not None:
+            raise ConfigError("min_sqnr and max_drop both say what may be lost; give one of them")
+
+    @property
+    def _bounds(self) -> dict[str, float]:
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+    @property
+    def budgets(self) -> dict[str, float]:
+        """The most of each resource, by its name."""
+        bounds = self._bounds.items()
+        return {key.removeprefix("max_"): v for key, v in bounds if key in ("max_lut", "max_bram")}
+
+    @property
+    def bounds_loss(self) -> bool:
+        """Whether it says how much may be lost."""
+        return self.min_sqnr is not None or self.max_drop is not None
+
+    def holds(self, result: Result) -> bool:
+        """Return true for a result within all bounds, as far as its samples tell."""
+        lost = self.max_drop is not None and result.assured_drop > self.max_drop
+        noisy = self.min_sqnr is not None and result.assured_db < self.min_sqnr
+        return not (lost or noisy or result.cost.beyond(self.budgets))
+
+    def __str__(self) -> str:
+        """Return `min_sqnr 30`, for messages."""
+        return ", ".join(f"{name} {value:g}" for name, value in self._bounds.items())
+
+
+class Figures:
+    """Agreement and accuracy on a part of the samples.
+
+    Args:
+        mg: a canonical graph without formats.
+        part: the samples.
+        batches: inputs on which agreement is measured; all of the part without.
+        limit: see `Scorer`; where it is set and there are no labels, the classes of the float model
+            stand in for them.
+    """
+
+    def __init__(
+        self, mg: MaseGraph, part: Part, batches: Batches | None = None, limit: float | None = None
+    ) -> None:
+        self._judge = Judge(mg, part.batches if batches is None else batches)
+        stands_in = limit is not None and all(map(is_real_result, mg.outputs))
+        labelled = part.labels is not None or stands_in
+        self._scorer = Scorer(mg, part, limit) if labelled else None
+
+    @property
+    def float_accuracy(self) -> float | None:
+        """That of the float model; None without classes."""
+        return None if self._scorer is None else self._scorer.accuracy
+
+    def of(self, result: Result) -> Result:
+        """Return a result with its figures, of accuracy on as many samples as its bound needs."""
+        result = replace(result, scored=None, **vars(self._judge.of(result.graph)))
+        if self._scorer is not None:
+            return self._scored(result, self._scorer)
+        equal = [item.equal for item in result.outputs.values() if item.equal is not None]
+        drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
+        return replace(result, drop=drop, accuracy=None)
+
+    def whole(self, result: Result) -> Result:
+        """Return a result with its accuracy on all samples."""
+        scorer, scored = self._scorer, result.scored
+        if scorer is None or scored is None or len(scored.right) == scorer.examples:
+            return result
+        return self._scored(result, scorer)
+
+    @staticmethod
+    def _scored(result: Result, scorer: Scorer) -> Result:
+        scored = scorer.of(result.graph, result.scored)
+        return replace(result, accuracy=scored.accuracy, drop=scored.drop, scored=scored)
 
 
 class Evaluator:
@@ -142,32 +243,21 @@ class Evaluator:
     """
 
     def __init__(
-        self,
-        mg: MaseGraph,
-        samples: Samples,
-        parallelism: Lanes,
-        limit: float | None = None,
+        self, mg: MaseGraph, samples: Samples, parallelism: Lanes, limit: float | None = None
     ) -> None:
         self._mg, self._parallelism = mg, parallelism
         self._fitted_to = samples.spread(mg)
         self._steps: Sequence[str] = ()
         compared = samples.compared_on
-        self._judge = Judge(mg, compared.spread(mg, AGREED))
-        # Where classes are not told, those of the float model stand in.
-        stands_in = limit is not None and all(map(is_real_result, mg.outputs))
-        labelled = compared.labels is not None or stands_in
-        self._scorer = Scorer(mg, compared, limit) if labelled else None
+        self.figures = Figures(mg, compared, compared.spread(mg, AGREED), limit)
 
-    def with_steps(self, steps: Sequence[str]) -> Evaluator:
-        """Return one that prepares graphs in their formats."""
+    def changed(
+        self, steps: Sequence[str] | None = None, parallelism: Lanes | None = None
+    ) -> Evaluator:
+        """Return one with other steps of preparation, or for hardware of another parallelism."""
         evaluator = copy(self)
-        evaluator._steps = tuple(steps)
-        return evaluator
-
-    def at(self, lanes: Lanes) -> Evaluator:
-        """Return one for hardware of another parallelism."""
-        evaluator = copy(self)
-        evaluator._parallelism = lanes
+        evaluator._steps = self._steps if steps is None else tuple(steps)
+        evaluator._parallelism = self._parallelism if parallelism is None else parallelism
         return evaluator
 
     def quantized(self, config: Mapping[str, object]) -> MaseGraph:
@@ -185,12 +275,7 @@ class Evaluator:
     def run(
         self, name: str, config: Mapping[str, object], opened: Mapping[str, object] | None = None
     ) -> Result:
-        """Run a configuration.
-
-        Args:
-            name: of the result.
-            config: the configuration.
-            opened: the same without what follows from observed values.
+        """Run a configuration, which is `opened` without fields fitted to observed values.
 
         Raises:
             UnsupportedError: where it has no hardware.
@@ -199,38 +284,8 @@ class Evaluator:
         formats = Formats(self._mg, config, opened, self.quantized(config), self._fitted_to)
         for step in self._steps:
             formats = STEPS[step](formats)
-        config, mg = formats.config, formats.graph
-        costs = costs_of(with_lanes(mg, self._parallelism))
+        costs = costs_of(with_lanes(formats.graph, self._parallelism))
         cost = reduce(add, costs.values(), Estimate())
-        return measured(
-            Result(name, config, {}, None, None, cost, mg, opened, self._steps, costs=costs),
-            self._judge,
-            self._scorer,
+        return self.figures.of(
+            Result(name, formats.config, opened, formats.graph, cost, costs, self._steps)
         )
-
-    def whole(self, result: Result) -> Result:
-        """Return a result with its accuracy on all held-out samples."""
-        return whole(result, self._scorer)
-
-
-def measured(result: Result, judge: Judge, scorer: Scorer | None) -> Result:
-    """Return a result with what its graph keeps of the samples of a judge and a scorer."""
-    judged = judge.of(result.graph)
-    result = replace(result, **vars(judged))
-    return _scored(result, scorer)
-
-
-def whole(result: Result, scorer: Scorer | None) -> Result:
-    """Return a result with its accuracy on all samples."""
-    if scorer is None or result.scored is None or len(result.scored.right) == scorer.examples:
-        return result
-    return _scored(result, scorer)
-
-
-def _scored(result: Result, scorer: Scorer | None) -> Result:
-    if scorer is not None:
-        scored = scorer.of(result.graph, result.scored)
-        return replace(result, accuracy=scored.accuracy, drop=scored.drop, scored=scored)
-    equal = [item.equal for item in result.outputs.values() if item.equal is not None]
-    drop = round(PERCENT * (1.0 - min(equal)), DIGITS) if equal else None
-    return replace(result, drop=drop)

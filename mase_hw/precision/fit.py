@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import logging
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from torch import nn
 from mase_hw._stages import stage
 from mase_hw.data import Split
 from mase_hw.emit.flow import canonicalize, lowered
-from mase_hw.errors import ConfigError
+from mase_hw.errors import ConfigError, MaseError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.graph.metadata import common
@@ -20,18 +21,17 @@ from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import batches_of
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.hardware.memory import NODE_STYLE
-from mase_hw.precision.configuration import uniform
 from mase_hw.precision.cost import Lanes, Prices, cost_of, with_lanes
-from mase_hw.precision.fitted import Fitted
-from mase_hw.precision.fitting import Fitting
-from mase_hw.precision.goal import Goal
+from mase_hw.precision.evaluation import Evaluator, Goal, Result
+from mase_hw.precision.fitted import Fitted, Tried
+from mase_hw.precision.fitting import LEAST_DB, Fitting, is_better
 from mase_hw.precision.noise import Progress
 from mase_hw.precision.outputs import check_goal
-from mase_hw.precision.prepare import changed, prepared
-from mase_hw.precision.ranges import with_ranges
-from mase_hw.precision.samples import Part, Samples
-from mase_hw.precision.verdict import judged
+from mase_hw.precision.preparations import CHANGES, NARROW_FORMAT
+from mase_hw.precision.samples import Part, Samples, with_ranges
+from mase_hw.precision.space import uniform
 
+_LOG = logging.getLogger(__name__)
 # Of the first lanes; and how often formats and lanes are chosen in turns.
 FIRST_WIDTH, TURNS = 8, 2
 
@@ -57,7 +57,7 @@ def fit_formats(
     """Return the number formats that keep a model for the least hardware.
 
     Formats are chosen on a part of the samples, compared, repaired and prepared on a second one.
-    What is returned tells what they keep on a third one, which no choice depends on.
+    The figures that are returned are those of a third one, which no choice depends on.
 
     Args:
         model: a captured graph, or a module.
@@ -70,7 +70,7 @@ def fit_formats(
         max_drop: points of accuracy, or the percentage of other elements, to lose at most.
         max_lut: look-up tables of all nodes, at most.
         max_bram: block RAMs of all nodes, at most.
-        formats: names of the formats to try; all that know what to try without.
+        formats: names of the formats to try; all that list choices without.
         parallelism: of the hardware, see `mase_hw.emit_verilog`; a table with `target_interval`,
             or `target_fps` and `clock`, has it chosen together with the formats.
         seed: of the random vectors by which errors are measured.
@@ -93,29 +93,34 @@ def fit_formats(
     base, _ = decompose_fused_transform_pass(canonicalize(mg, {}), {})
     samples, judged_on = _samples(base, goal, Samples.of(base, data, held_out, labels))
     base = with_ranges(base, samples)
-    advance, prices = _growing(progress), Prices()
+    prices, most = Prices(), 0
+
+    def advance(done: int, total: int) -> None:
+        nonlocal most
+        most = max(most, done)
+        if progress:
+            progress(most, total)
 
     def plain(mg: MaseGraph, lanes: Lanes) -> tuple[Fitting, Fitted]:
         fitting = Fitting(mg, goal, samples, formats, lanes, seed, output, advance, prices)
         return fitting, fitting.fitted()
 
     def fitted_for(lanes: Lanes) -> Fitted:
-        if not prepare:
-            return plain(base, lanes)[1]
-        first = prepared(*plain(base, lanes))
-        return changed(base, samples, lanes, first, lambda mg: prepared(*plain(mg, lanes)))
+        def prepared(mg: MaseGraph) -> Fitted:
+            fitting, fitted = plain(mg, lanes)
+            return fitting.prepared(fitted)
 
-    def chosen() -> Fitted:
-        asked, targets = split_targets(parallelism)
-        if targets is None:
-            return fitted_for(asked)
-        both = _together(base, asked, targets, lambda lanes: plain(base, lanes))
-        if not prepare:
-            return both
-        again = fitted_for(both.parallelism)
-        return min(both, again, key=lambda item: item.result.cost.order)
+        return _changed(base, samples, lanes, prepared) if prepare else plain(base, lanes)[1]
 
-    return judged(base, chosen(), samples.compared_on, judged_on)
+    lanes, targets = split_targets(parallelism)
+    if targets is None:
+        chosen = fitted_for(lanes)
+    else:
+        chosen = _together(base, lanes, targets, lambda lanes: plain(base, lanes))
+        if prepare:
+            again = fitted_for(chosen.parallelism)
+            chosen = min(chosen, again, key=lambda item: item.result.cost.order)
+    return chosen.judged(base, samples.compared_on, judged_on)
 
 
 def _traced(module: nn.Module, example_inputs: object, data: object) -> MaseGraph:
@@ -130,7 +135,7 @@ def _traced(module: nn.Module, example_inputs: object, data: object) -> MaseGrap
 def _samples(
     mg: MaseGraph, goal: Goal, parts: tuple[Samples, Part | None]
 ) -> tuple[Samples, Part | None]:
-    """Return samples whose labels are classes, or that have none where a goal asks for none.
+    """Drop labels that are no classes where the goal asks for none.
 
     Raises:
         DataError: where a goal asks for labels that are not there.
@@ -146,17 +151,51 @@ def _samples(
     return bare, None if last is None else replace(last, labels=None)
 
 
-def _growing(progress: Progress | None) -> Progress | None:
-    if progress is None:
+def _changed(
+    base: MaseGraph, samples: Samples, lanes: Lanes, fit: Callable[[MaseGraph], Fitted]
+) -> Fitted:
+    """Return formats of a graph, or of a changed one that computes the same, if they take less."""
+    best, tried = fit(base), list[Tried]()
+    plain = _narrow(base, samples, lanes)
+    for name, mg in _changes(base, samples):
+        stage(name)
+        other = _narrow(mg, samples, lanes)
+        if plain is None or other is None:
+            continue
+        gain = other.sqnr_db - plain.sqnr_db
+        tried.append(Tried(name, gain))
+        if gain < LEAST_DB:
+            continue
+        try:
+            again = fit(mg)
+        except MaseError as error:
+            _LOG.debug("no formats are fitted with %s: %s", name, error)
+            continue
+        if is_better(again, best):
+            best = replace(again, changed=name, front=[*best.front, best.result])
+    tried = [replace(item, kept=item.name == best.changed) for item in tried]
+    return replace(best, tried=[*tried, *best.tried])
+
+
+def _changes(base: MaseGraph, samples: Samples) -> Iterator[tuple[str, MaseGraph]]:
+    for name, change in CHANGES.items():
+        try:
+            mg = change(base, samples.spread(base))
+        except MaseError as error:
+            _LOG.debug("%s is left out: %s", name, error)
+            continue
+        if mg is not None:
+            yield name, with_ranges(mg, samples)
+
+
+def _narrow(mg: MaseGraph, samples: Samples, lanes: Lanes) -> Result | None:
+    """Run a uniform narrow format, in which a change of the graph has to gain."""
+    unlabelled = replace(samples, compared_on=replace(samples.compared_on, labels=None))
+    try:
+        return Evaluator(mg, unlabelled, lanes).run("", uniform(mg, NARROW_FORMAT))
+    except MaseError as error:
+        _LOG.debug("%s is not compared: %s", mg.name, error)
         return None
-    most = 0
-
-    def advance(done: int, total: int) -> None:
-        nonlocal most
-        most = max(most, done)
-        progress(most, total)
-
-    return advance
 
 
 def _together(
@@ -176,14 +215,31 @@ def _together(
             "max_lut, max_dsp and max_bram of a parallelism do not go with formats that are to be "
             "chosen; give max_lut and max_bram to fit_formats"
         )
-    first = quantize_transform_pass(mg, uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH}))
-    explorer = Explorer.of(lowered(first[0]), fixed)
-    own = _own(first[0])
-    lanes = _lanes(explorer, targets, own)
+    config = uniform(mg, {"name": DEFAULT_FORMAT, "width": FIRST_WIDTH})
+    first, _ = quantize_transform_pass(mg, config)
+    own = {
+        node.name
+        for node in first.nodes
+        if node.op != "call_function"
+        or (common(node).operator is not None and first.call(node).operator.role is None)
+    }
+    explorer = Explorer.of(lowered(first), fixed)
+
+    def lanes_of(explorer: Explorer) -> Mapping[str, object]:
+        # Of nodes that are no casts; memories take the cheaper style, as where they are priced.
+        return {
+            name: {key: value for key, value in entry.items() if key != NODE_STYLE}
+            if isinstance(entry, Mapping)
+            else entry
+            for name, entry in explorer.best(targets).table.items()
+            if name == "default" or name in own
+        }
+
+    lanes = lanes_of(explorer)
     best: tuple[Fitting, Fitted] | None = None
     for _ in range(TURNS):
         fitting, fitted = fit(lanes)
-        lanes = _lanes(Explorer.of(lowered(fitted.graph), fixed), targets, own)
+        lanes = lanes_of(Explorer.of(lowered(fitted.graph), fixed))
         # The same formats in the parallelism that suits them best.
         cost = cost_of(with_lanes(fitted.graph, lanes))
         if cost.weighed < fitted.result.cost.weighed:
@@ -198,26 +254,3 @@ def _together(
     if targets.cycles is None:
         return fitted
     return fitting.together(fitted, explorer, targets.cycles, own) or fitted
-
-
-def _lanes(explorer: Explorer, targets: Targets, own: Collection[str]) -> Mapping[str, object]:
-    """Return the parallelism of least resources for a rate, of nodes that are no casts.
-
-    The style of memories is left to the cheaper one, as where formats are priced.
-    """
-    return {
-        name: {key: value for key, value in entry.items() if key != NODE_STYLE}
-        if isinstance(entry, Mapping)
-        else entry
-        for name, entry in explorer.best(targets).table.items()
-        if name == "default" or name in own
-    }
-
-
-def _own(mg: MaseGraph) -> set[str]:
-    return {
-        node.name
-        for node in mg.nodes
-        if node.op != "call_function"
-        or (common(node).operator is not None and mg.call(node).operator.role is None)
-    }

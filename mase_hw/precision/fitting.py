@@ -21,18 +21,15 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import location
 from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer
-from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.precision.choice import Chooser, Chosen
-from mase_hw.precision.configuration import configuration, uniform, uniform_points
+from mase_hw.precision.choice import Chooser, Chosen, choose_together
 from mase_hw.precision.cost import CostTable, Lanes, Prices, with_lanes
-from mase_hw.precision.evaluation import Evaluator, Result, Row
-from mase_hw.precision.fitted import Fitted
-from mase_hw.precision.goal import Goal
-from mase_hw.precision.joint import choose_together
+from mase_hw.precision.evaluation import Evaluator, Goal, Result, Row
+from mase_hw.precision.fitted import Fitted, Tried
 from mase_hw.precision.noise import NoiseTable, Progress
-from mase_hw.precision.operands import operands_of
 from mase_hw.precision.outputs import measure_of, measured_noise_of
+from mase_hw.precision.preparations import OF_RANGES, STEPS
 from mase_hw.precision.samples import Samples
+from mase_hw.precision.space import configuration, operands_of, uniform, uniform_points
 
 _LOG = logging.getLogger(__name__)
 # How often a choice is repeated where the target does not hold, or much is left of it.
@@ -49,6 +46,11 @@ UNIFORM_NOISE = 16.0
 REFERENCE_WIDTHS = (16, 8)
 # Examples that show what ranges clip which do not reach as far as those to come.
 CLIPS_SEEN = 256
+# Decibels that a preparation has to gain at the same formats, to be followed.
+LEAST_DB = 0.5
+# What a step may take more, as where sums of other weights are a bit wider, and what formats that
+# need a preparation have to take, of those without.
+MORE, LESS = 1.01, 0.99
 # Of progress: measuring, choosing, comparing; steps of each.
 PARTS, PART = 3, 100
 
@@ -58,12 +60,12 @@ class Fitting:
 
     Args:
         mg: a canonical graph with observed ranges.
-        goal: what is asked.
+        goal: the bounds.
         samples: to choose and to compare on.
         families: names of the formats to try.
         parallelism: of the hardware whose cost counts.
         seed: of the measurement.
-        output: a folder for what was measured.
+        output: a folder for measured noise.
         progress: told of steps.
         prices: costs of nodes of similar graphs; more are added.
     """
@@ -102,25 +104,57 @@ class Fitting:
         self._chooser = Chooser(self._operands, table.relative(), costs)
         chosen = self._chosen()
         stage("uniform formats")
-        self._uniform()
+        tried = {option.number_format.name for item in self._operands for option in item.options}
+        points = list(uniform_points(tried))
+        for number, (label, fields) in enumerate(points):
+            self._advance(2, number, len(points))
+            try:
+                config = uniform(self._mg, fields)
+                self._front.append(self._evaluator.run(f"uniform {label}", config))
+            except MaseError as error:
+                _LOG.debug("uniform %s is left out of the front: %s", label, error)
         if self._goal.bounds_loss:
             cheaper = [item for item in self._front if self._goal.holds(item)]
             best = min([chosen.result, *cheaper], key=lambda item: item.cost.order)
             if best is not chosen.result:
                 self._front.append(chosen.result)
-                best = replace(best, rows=self._rows(best))
-                chosen = replace(chosen, result=best)
-        front = [*chosen.front, *self._front]
-        return replace(chosen, front=[item for item in front if item is not chosen.result])
+                chosen = replace(chosen, result=replace(best, rows=self._rows(best)))
+        return replace(chosen, front=[*chosen.front, *self._front])
 
-    @property
-    def compares_few(self) -> bool:
-        """Whether so few samples are compared on that what rarely clips may not be seen."""
-        return self._samples.compared_on.examples < CLIPS_SEEN
+    def prepared(self, fitted: Fitted) -> Fitted:
+        """Return formats whose graphs are prepared, where those keep the goal for less.
 
-    def prepared(self, result: Result, steps: Sequence[str]) -> Result:
-        """Return a result with steps of preparation in place of its own."""
-        return self._evaluator.with_steps(steps).run(result.name, result.config, result.opened)
+        Steps are tried at the chosen formats of `fitted`, the result of this choice without them.
+        """
+        best, kept, tried = fitted.result, list[str](), list[Tried]()
+        few = self._samples.compared_on.examples < CLIPS_SEEN
+        for name in (item for item in STEPS if not (few and item in OF_RANGES)):
+            stage(name)
+            plain = fitted.result
+            try:
+                evaluator = self._evaluator.changed(steps=[*kept, name])
+                result = evaluator.run(plain.name, plain.config, plain.opened)
+            except MaseError as error:
+                _LOG.debug("%s is left out: %s", name, error)
+                continue
+            gain = result.sqnr_db - best.sqnr_db
+            tried.append(Tried(name, gain))
+            if gain >= LEAST_DB and result.cost.weighed <= MORE * plain.cost.weighed:
+                kept.append(name)
+                best = result
+        again, unprepared = replace(fitted, result=best), replace(fitted, tried=tried)
+        if kept and self._goal.bounds_loss:
+            # Choices anew, each prepared.
+            self._evaluator, self._tried = self._evaluator.changed(steps=kept), {}
+            try:
+                again = self._chosen()
+            except MaseError as error:
+                _LOG.debug("no formats keep the goal with %s: %s", ", ".join(kept), error)
+                return unprepared
+        if not kept or not is_better(again, fitted):
+            return unprepared
+        tried = [replace(item, kept=item.name in again.result.steps) for item in tried]
+        return replace(again, tried=tried, front=[*fitted.front, fitted.result])
 
     def together(
         self, chosen: Fitted, explorer: Explorer, interval: int, own: Collection[str]
@@ -128,7 +162,7 @@ class Fitting:
         """Return formats and lanes that are chosen in one problem; None where they are no better.
 
         Args:
-            chosen: what this choice gave, with a table of parallelism.
+            chosen: the result of this choice, with a table of parallelism.
             explorer: lanes by node.
             interval: cycles of an inference, at most.
             own: names of the nodes that a table of parallelism may have.
@@ -146,7 +180,7 @@ class Fitting:
                 return None
             options, table = choice
             lanes = {key: value for key, value in table.items() if key == "default" or key in own}
-            self._evaluator = self._evaluator.at(lanes)
+            self._evaluator = self._evaluator.changed(parallelism=lanes)
             try:
                 result = self._run(options, "formats and lanes together")
             except MaseError as error:
@@ -161,28 +195,17 @@ class Fitting:
             left = -SLACK_DB if wanted is None else beyond - TIGHTER_DB
         return None
 
-    def again(self, steps: Sequence[str]) -> Fitted:
-        """Choose formats again, each choice prepared by steps."""
-        self._evaluator = self._evaluator.with_steps(steps)
-        self._tried = {}
-        return self._chosen()
-
     def _chosen(self) -> Fitted:
         stage("choice")
         if not self._goal.bounds_loss:
-            chosen, result = self._within_budgets()
+            self._best, result = self._within_budgets()
         elif self._goal.min_sqnr is not None:
-            chosen, result = self._by_sqnr(10.0 ** (-self._goal.min_sqnr / 10.0))
+            self._best, result = self._by_sqnr(self._goal.min_sqnr)
         else:
-            chosen, result = self._by_drop()
-        self._best, result = chosen, self._evaluator.whole(result)
-        return Fitted(
-            self._mg.name,
-            self._goal,
-            result,
-            [item for _, item in self._tried.values() if item.name != result.name],
-            parallelism=self._parallelism,
-        )
+            self._best, result = self._by_drop()
+        result = self._evaluator.figures.whole(result)
+        front = [item for _, item in self._tried.values() if item.name != result.name]
+        return Fitted(self._mg.name, self._goal, result, front, parallelism=self._parallelism)
 
     def _advance(self, part: int, done: int, total: int) -> None:
         if self._progress:
@@ -196,9 +219,9 @@ class Fitting:
         """
         refusal: MaseError | None = None
         for width in REFERENCE_WIDTHS:
+            config = uniform(self._mg, {"name": DEFAULT_FORMAT, "width": width})
             try:
-                config = uniform(self._mg, {"name": DEFAULT_FORMAT, "width": width})
-                return with_lanes(quantize_transform_pass(self._mg, config)[0], self._parallelism)
+                return with_lanes(self._evaluator.quantized(config), self._parallelism)
             except MaseError as error:
                 refusal = refusal or error
         assert refusal is not None
@@ -215,7 +238,7 @@ class Fitting:
         return self._tried[chosen.options][1]
 
     def _legal(self, choose: Callable[[], Chosen | None]) -> tuple[Chosen, Result] | None:
-        """Return a choice that has hardware, with what it gives; None where none is left.
+        """Return a choice that has hardware, with its result; None where none is left.
 
         Only a whole graph shows what formats of neighbours ask of a node: options of nodes
         that it refuses are left out, with all that are as wide, and the choice is repeated.
@@ -237,44 +260,40 @@ class Fitting:
         Only a whole graph shows what casts take: the share of the budgets that is left for
         the rest is bisected.
         """
+        asked = self._goal.budgets
         low, high, share = 0.0, 1.0, 1.0
         for number in range(ROUNDS):
-            budgets = {name: share * most for name, most in self._goal.budgets.items()}
+            budgets = {name: share * most for name, most in asked.items()}
             choice = self._legal(partial(self._chooser.solved, None, budgets))
-            beyond = {} if choice is None else choice[1].cost.beyond(self._goal.budgets)
+            beyond = {} if choice is None else choice[1].cost.beyond(asked)
             low, high = (low, share) if beyond else (share, high)
             if low == high:
                 break
             share = (low + high) / 2
             if beyond and not number:
-                asked = self._goal.budgets
                 share = min(asked[name] / (asked[name] + more) for name, more in beyond.items())
             self._advance(1, number + 1, ROUNDS)
         for chosen in reversed(self._chooser.uniform()):
             with suppress(MaseError):
-                if not self._run(chosen).cost.beyond(self._goal.budgets):
+                if not self._run(chosen).cost.beyond(asked):
                     break
         within = [item for item in self._tried.values() if self._goal.holds(item[1])]
-        if not within:
-            raise PrecisionError(self._too_little())
-        return max(within, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
-
-    def _too_little(self) -> str:
+        if within:
+            return max(within, key=lambda item: (item[1].sqnr_db, -(item[1].drop or 0.0)))
         coarsest = self._run(self._chooser.coarsest()).cost
-        for name, most in self._goal.budgets.items():
+        for name, most in asked.items():
             least = max(self._chooser.least(name), getattr(coarsest, name))
             if least > most:
-                return (
+                raise PrecisionError(
                     f"max_{name} {most:g} is too little: {self._mg.name} takes "
                     f"{math.ceil(least):g} in the cheapest formats, without queues"
                 )
-        return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
+        raise self._contradiction()
 
-    def _by_sqnr(self, target: float) -> tuple[Chosen, Result]:
+    def _by_sqnr(self, wanted: float) -> tuple[Chosen, Result]:
         factor = torch.ones(len(self._measure.targets), dtype=torch.float64)
-        wanted = -10.0 * math.log10(target)
         for number in range(ROUNDS):
-            bound = target / factor
+            bound = 10.0 ** (-wanted / 10.0) / factor
             choice = self._legal(partial(self._chooser.solved, bound, self._goal.budgets))
             if choice is None:
                 _LOG.debug("no choice of formats by operand is within the bound")
@@ -288,7 +307,7 @@ class Fitting:
         self._try_uniform()
         best = self._cheapest()
         if best is None:
-            raise PrecisionError(self._out_of_reach(f"min_sqnr {wanted:g}"))
+            raise self._out_of_reach(f"min_sqnr {wanted:g}")
         return best
 
     def _cheapest(self) -> tuple[Chosen, Result] | None:
@@ -314,7 +333,7 @@ class Fitting:
                         return
 
     def _corrected(self, chosen: Chosen, result: Result, number: int) -> Tensor:
-        """Return by target what measured noise is of predicted noise."""
+        """Return measured over predicted noise, by target."""
         factors = []
         for place, target in enumerate(self._measure.targets):
             noise = min(measured_noise_of(self._mg, target, result), 1e3)
@@ -339,7 +358,7 @@ class Fitting:
         self._try_uniform()
         best = self._confirmed() or self._confirmed(finest)
         if best is None:
-            raise PrecisionError(self._out_of_reach(f"max_drop {self._goal.max_drop:g}"))
+            raise self._out_of_reach(f"max_drop {self._goal.max_drop:g}")
         return best
 
     def _confirmed(self, *more: Chosen) -> tuple[Chosen, Result] | None:
@@ -348,40 +367,33 @@ class Fitting:
             self._run(chosen)
         while (best := self._cheapest()) is not None:
             chosen, result = best
-            whole = self._evaluator.whole(result)
+            whole = self._evaluator.figures.whole(result)
             if whole is result:
                 return best
             self._tried[chosen.options] = chosen, whole
         return None
 
-    def _out_of_reach(self, asked: str) -> str:
-        if self._goal.budgets:
-            return f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
-        finest = self._chooser.finest()
-        result = self._run(finest)
-        operand, option, share = self._chooser.worst_of(finest)
-        reached = (
-            f"{result.assured_db:.1f} dB"
-            if self._goal.min_sqnr is not None
-            else f"{result.drop:.2f} points"
-        )
-        return (
-            f"{asked} is out of reach for {self._mg.name}: the finest formats that are tried give "
-            f"{reached} on samples they were not chosen on; {operand.name} of {operand.node.name} "
-            f"({location(operand.node)}) limits it, which as {option.number_format} adds "
-            f"{100 * share:.0f} % of the error"
+    def _contradiction(self) -> PrecisionError:
+        return PrecisionError(
+            f"no formats of {self._mg.name} keep {self._goal} at once; raise one of them"
         )
 
-    def _uniform(self) -> None:
-        tried = {option.number_format.name for item in self._operands for option in item.options}
-        points = list(uniform_points(sorted(tried)))
-        for number, (label, fields) in enumerate(points):
-            self._advance(2, number, len(points))
-            try:
-                config = uniform(self._mg, fields)
-                self._front.append(self._evaluator.run(f"uniform {label}", config))
-            except MaseError as error:
-                _LOG.debug("uniform %s is left out of the front: %s", label, error)
+    def _out_of_reach(self, asked: str) -> PrecisionError:
+        if self._goal.budgets:
+            return self._contradiction()
+        finest = self._chooser.finest()
+        result, shares = self._run(finest), self._chooser.shares(finest)
+        place = max(range(len(shares)), key=shares.__getitem__)
+        operand = self._operands[place]
+        number_format = operand.options[finest.options[place]].number_format
+        by_sqnr = self._goal.min_sqnr is not None
+        reached = f"{result.assured_db:.1f} dB" if by_sqnr else f"{result.drop:.2f} points"
+        return PrecisionError(
+            f"{asked} is out of reach for {self._mg.name}: the finest formats that are tried give "
+            f"{reached} on samples they were not chosen on; {operand.name} of {operand.node.name} "
+            f"({location(operand.node)}) limits it, which as {number_format} adds "
+            f"{100 * shares[place]:.0f} % of the error"
+        )
 
     def _rows(self, result: Result, shares: Sequence[float] | None = None) -> list[Row]:
         total = max(result.cost.weighed, 1e-9)
@@ -397,3 +409,10 @@ class Fitting:
             bits = number_format.bits_per_element
             rows.append(Row(name, operand.name, str(number_format), bits, share, cost))
         return rows
+
+
+def is_better(fitted: Fitted, other: Fitted) -> bool:
+    """Return true for formats that take surely less, or agree better where that is not asked."""
+    if fitted.goal.bounds_loss:
+        return fitted.result.cost.weighed < LESS * other.result.cost.weighed
+    return fitted.result.sqnr_db > other.result.sqnr_db

@@ -15,11 +15,10 @@ from mase_hw.graph.agreement import Judgement
 from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.shapes import run_with
-from mase_hw.precision.evaluation import Result
-from mase_hw.precision.goal import Goal
-from mase_hw.precision.operands import is_real_result
-from mase_hw.precision.propagation import DRAWS, Measure, Target, by_confidence
+from mase_hw.precision.evaluation import Goal, Result
+from mase_hw.precision.noise import DRAWS, Measure, Target, by_confidence
 from mase_hw.precision.samples import Samples
+from mase_hw.precision.space import is_real_result
 
 # Of the largest value: less varies by rounding alone. And the least power.
 UNVARYING, TINY = 2.0**-20, 1e-30
@@ -109,12 +108,13 @@ def measured_noise_of(mg: MaseGraph, target: Target, result: Result) -> float:
         return 0.0
     sure: float = 10.0 ** (-result.assured(name) / 10.0)
     count, noise = result.noise[name]
-    used = target.channels > 0
+    channels = target.weight.flatten()
+    used = channels > 0
     if len(used) != len(noise) or bool(used.all()):
         return sure
     ratio = result.outputs[name].sqnr_db
     margin = sure * 10.0 ** (ratio / 10.0) if ratio is not None and math.isfinite(ratio) else 1.0
-    weighed = (target.channels.double().square() * noise)[used].sum() / count[used].sum()
+    weighed = (channels.double().square() * noise)[used].sum() / count[used].sum()
     return margin * float(weighed)
 
 

@@ -38,7 +38,7 @@ class Formats:
     Attributes:
         base: the canonical graph without formats.
         config: the formats.
-        opened: the same without what follows from observed values.
+        opened: the same without fields fitted to observed values.
         graph: the base in these formats.
         data: batches to fit to.
     """
@@ -60,7 +60,7 @@ def _ranges(observer: str, formats: Formats) -> Formats:
 def _codes(formats: Formats) -> Formats:
     if not any(formats.graph.call(node).constants for node in layers(formats.graph)):
         raise UnsupportedError("there is no layer with a matrix of weights of its own")
-    # What keeps rounding to nearest is no news where each preparation is tried.
+    # Layers that keep rounding to nearest are no news where each preparation is tried.
     with at_level(logging.ERROR, gptq_transform_pass.__module__):
         graph, _ = gptq_transform_pass(formats.graph, {"data": formats.data})
     return replace(formats, graph=graph)
@@ -92,9 +92,9 @@ def _rotated(mg: MaseGraph, data: Batches) -> MaseGraph | None:
     return mg if info["rotated"] else None
 
 
-_WEIGHT = {"name": DEFAULT_FORMAT, "width": NARROW}
+NARROW_FORMAT = {"name": DEFAULT_FORMAT, "width": NARROW}
 CHANGES: Mapping[str, Callable[[MaseGraph, Batches], MaseGraph | None]] = {
-    "channels scaled for weights": partial(_scaled, weight=_WEIGHT),
+    "channels scaled for weights": partial(_scaled, weight=NARROW_FORMAT),
     "channels scaled for activations": partial(_scaled, strength=STRENGTH),
     "rotation": _rotated,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from mase_hw._config_file import write_formats
 from mase_hw._drawing import save_figure
 from mase_hw._results import result_file, write_table
-from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.evaluation import Result
+from mase_hw.precision.figures import PERCENT, Interval
 from mase_hw.precision.fitted import Fitted
-from mase_hw.precision.interval import Interval
 from mase_hw.precision.noise import STATE
 
 if TYPE_CHECKING:
@@ -63,37 +62,35 @@ def head(fitted: Fitted) -> list[str]:
 
 def kept(result: Result) -> str:
     """Return agreement and accuracy, with 95 % intervals, as text."""
-    said = []
+
+    def between(interval: Interval | None, scale: float, digits: int) -> str:
+        if interval is None:
+            return ""
+        low, high = (f"{scale * end:.{digits}f}" for end in interval)
+        return f", 95 % interval {low} to {high}"
+
+    texts = []
     for name, item in result.outputs.items():
         scale = 1.0 if item.equal is None else PERCENT
-        said.append(f"{name} {item}{_between(result.intervals.get(name), scale, 1)}")
+        texts.append(f"{name} {item}{between(result.intervals.get(name), scale, 1)}")
     if result.accuracy is not None:
         interval = drop = None
         if result.scored is not None:
             interval, drop = result.scored.interval, result.scored.drop_interval
-        points = 0.0 - (result.drop or 0.0)
-        said.append(f"accuracy {result.accuracy:.4f}{_between(interval, 1.0, 4)}")
-        said.append(f"points lost {0.0 - points:.2f}{_between(drop, 1.0, 2)}")
-    return "; ".join(said)
-
-
-def _between(interval: Interval | None, scale: float, digits: int) -> str:
-    if interval is None:
-        return ""
-    low, high = (f"{scale * end:.{digits}f}" for end in interval)
-    return f", 95 % interval {low} to {high}"
+        texts.append(f"accuracy {result.accuracy:.4f}{between(interval, 1.0, 4)}")
+        texts.append(f"points lost {(result.drop or 0.0) + 0.0:.2f}{between(drop, 1.0, 2)}")
+    return "; ".join(texts)
 
 
 def _beside_uniform(fitted: Fitted) -> Iterator[str]:
-    uniform = [item for item in fitted.front if item.name.startswith(UNIFORM)]
-    uniform = list(filter(fitted.keeps, uniform))
+    uniform = [i for i in fitted.front if i.name.startswith(UNIFORM) and fitted.keeps(i)]
     if not uniform or not fitted.goal.bounds_loss:
         return
     other = min(uniform, key=lambda item: item.cost.order)
     more = fitted.result.cost - other.cost
-    said = {"LUT": round(more.lut), "DSP": more.dsp, "BRAM": more.bram}
-    said["bits of memory"] = round(more.memory_bits)
-    texts = [f"{abs(v):g} {name} {'more' if v > 0 else 'less'}" for name, v in said.items() if v]
+    amounts = {"LUT": round(more.lut), "DSP": more.dsp, "BRAM": more.bram}
+    amounts["bits of memory"] = round(more.memory_bits)
+    texts = [f"{abs(v):g} {name} {'more' if v > 0 else 'less'}" for name, v in amounts.items() if v]
     if texts:
         yield f"Beside {other.name}, the cheapest uniform format: {', '.join(texts)}."
 
@@ -115,36 +112,22 @@ def to_dict(fitted: Fitted) -> dict[str, object]:
 
 def _draw(axes: Axes, fitted: Fitted) -> None:
     by_drop = fitted.goal.max_drop is not None
-    on_the_way = [item for item in fitted.front if not item.name.startswith(UNIFORM)]
-    points = sorted([*on_the_way, fitted.result], key=lambda item: item.cost.weighed)
-    front = _best(points, by_drop)
-    axes.plot(
-        _costs(front), [_kept(item, by_drop) for item in front], marker="o", label="chosen among"
-    )
-    for item in fitted.front:
-        if item.name.startswith(UNIFORM):
-            axes.plot(_costs([item]), [_kept(item, by_drop)], "s", label=item.name)
-    axes.plot(
-        _costs([fitted.result]), [_kept(fitted.result, by_drop)], "D", color="black", label="chosen"
-    )
+
+    def point(item: Result) -> tuple[float, float]:
+        kept = (item.drop or 0.0) if by_drop else min(item.sqnr_db, 200.0)
+        return item.cost.weighed, kept
+
+    uniform = [item for item in fitted.front if item.name.startswith(UNIFORM)]
+    others = [point(item) for item in fitted.front if not item.name.startswith(UNIFORM)]
+    front: list[tuple[float, float]] = []
+    for cost, value in sorted([*others, point(fitted.result)], key=lambda item: item[0]):
+        if not front or (value < front[-1][1] if by_drop else value > front[-1][1]):
+            front.append((cost, value))
+    axes.plot(*zip(*front, strict=True), marker="o", label="chosen among")
+    for item in uniform:
+        axes.plot(*point(item), "s", label=item.name)
+    axes.plot(*point(fitted.result), "D", color="black", label="chosen")
     loss = "points of accuracy lost" if by_drop else "signal over error, dB"
     axes.set(xscale="log", xlabel="cost: LUT + 100 DSP + 300 BRAM, estimated", ylabel=loss)
     axes.set_title(f"{fitted.name}: {fitted.goal}")
     axes.legend(fontsize="small")
-
-
-def _best(points: Sequence[Result], by_drop: bool) -> list[Result]:
-    front: list[Result] = []
-    for item in points:
-        sign = -1.0 if by_drop else 1.0
-        if not front or sign * _kept(item, by_drop) > sign * _kept(front[-1], by_drop):
-            front.append(item)
-    return front
-
-
-def _costs(points: Sequence[Result]) -> list[float]:
-    return [item.cost.weighed for item in points]
-
-
-def _kept(item: Result, by_drop: bool) -> float:
-    return (item.drop or 0.0) if by_drop else min(item.sqnr_db, 200.0)

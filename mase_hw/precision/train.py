@@ -7,8 +7,8 @@ from dataclasses import replace
 from torch import Tensor
 
 from mase_hw.errors import DataError
-from mase_hw.precision.accuracy import PERCENT
 from mase_hw.precision.evaluation import Result
+from mase_hw.precision.figures import PERCENT
 from mase_hw.precision.fitted import Fitted
 from mase_hw.training import Trainer, evaluate
 

@@ -36,30 +36,18 @@ class _DaskLock:
 
     def take(self) -> None:
         if not self._held:
-            self._lock.acquire()
-            self._held = True
+            self._held = self._lock.acquire()
 
     def give(self) -> None:
         if self._held:
             self._lock.release()
             self._held = False
 
-    def close(self) -> None:
-        self.give()
-
 
 def run_farm(
     task: Task, store: Store, study: Study, address: str, workers: int, progress: Progress | None
 ) -> None:
     """Run trials on the workers of a Dask scheduler until the study has its number.
-
-    Args:
-        task: the search.
-        store: where the study lies.
-        study: the study, as this process sees it.
-        address: of the scheduler.
-        workers: trials at a time.
-        progress: called with (finished trials, trials).
 
     Raises:
         SearchError: when Dask is not installed, the scheduler does not answer, or workers keep

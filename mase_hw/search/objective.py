@@ -18,6 +18,7 @@ from mase_hw.errors import DataError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
+from mase_hw.ops import operator_for
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.compression.learn_steps import LearnedStepModel
 from mase_hw.passes.compression.prune import prune_transform_pass, report_sparsity_analysis_pass
@@ -34,9 +35,10 @@ from mase_hw.training import (
     Trainer,
     check_samples,
     evaluate,
+    loss_of,
     scores_of,
+    size,
     take,
-    task_of,
     tensors,
 )
 
@@ -49,7 +51,7 @@ HARDWARE = (
     "bram",
     "energy_pj",
 )
-# What can be asked for, and whether more of it is better.
+# Metrics by name, and whether more of them is better.
 METRICS: Mapping[str, str] = {
     "accuracy": "maximize",
     "average_bits": "minimize",
@@ -60,6 +62,8 @@ METRICS: Mapping[str, str] = {
 }
 # Parts in which samples are scored when a pruner looks on.
 PARTS = 4
+# Samples on which importance of weights is measured, and those of a batch.
+IMPORTANCE, IMPORTANCE_BATCH = 1024, 64
 # Every sum of operands of this width fits.
 NARROW_BITS = 8
 
@@ -75,10 +79,10 @@ class Samples:
         inputs: samples on which the task's metric is measured, several inputs as a tuple or by
             name. A search chooses by them: give samples to validate on, and keep those that the
             final report uses away.
-        labels: what is wanted of them.
+        labels: of these.
         observed: samples on which ranges are observed; the example inputs without.
         training_inputs: samples to train on, for searches that train.
-        training_labels: what is wanted of them.
+        training_labels: of these.
     """
 
     inputs: Inputs | None = None
@@ -109,8 +113,8 @@ class Recipe:
     """Training in a trial.
 
     Attributes:
-        training: how the model is trained first; None for a model that is trained.
-        finetuning: how the quantised graph is trained at the end, if it is.
+        training: of the model first; None for a model that is trained.
+        finetuning: of the quantised graph at the end; None for none.
         learn_steps: whether the scales of the number formats are trained then too.
     """
 
@@ -121,12 +125,7 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A trained graph, ready for number formats.
-
-    Attributes:
-        mg: canonical, with observed ranges.
-        observations: values of every operand and result.
-    """
+    """A trained canonical graph with observed ranges, and the values of its tensors."""
 
     mg: MaseGraph
     observations: Observations
@@ -139,52 +138,34 @@ class Measurement:
     Attributes:
         values: metrics by name.
         config: number formats with every field, as `emit-verilog` takes them.
-        predictions: scores of every sample; None without samples.
+        digest: a hash of the predictions, of classes where the task has them, which tells whether
+            two runs agree on every sample.
         mg: the graph in real numbers with the weights that were measured.
         quantized: the graph in the number formats that were measured.
-        without_hardware: what the model and the chosen formats have no hardware for.
+        without_hardware: nodes and formats without hardware, and why.
     """
 
     values: Mapping[str, float]
     config: Mapping[str, object]
-    predictions: Tensor | None
+    digest: str
     mg: MaseGraph
     quantized: MaseGraph
     without_hardware: tuple[str, ...] = ()
 
-    classes: bool = True
-
-    @property
-    def digest(self) -> str:
-        """A hash of the predictions, which tells whether two runs agree on every sample."""
-        if self.predictions is None:
-            return digest(torch.empty(0))
-        scores = self.predictions
-        return digest(scores.reshape(len(scores), -1).argmax(dim=1) if self.classes else scores)
-
 
 class Evaluator:
-    """Measures configurations of graphs.
-
-    Args:
-        metrics: the names that `measure` returns.
-        samples: data.
-        observer: see `calibrate_analysis_pass`.
-        recipe: what is trained.
-        task: what the scores are measured by.
-    """
+    """Measures the metrics of configurations of graphs; the observer is that of calibration."""
 
     def __init__(
         self,
         metrics: tuple[str, ...],
         samples: Samples,
-        observer: str = "minmax",
-        recipe: Recipe | None = None,
-        task: str | Task = "classification",
+        observer: str,
+        recipe: Recipe,
+        task: Task,
     ) -> None:
-        self._metrics, self._observer = metrics, observer
-        self._task = task_of(task)
-        self._samples, self._recipe = samples, recipe or Recipe()
+        self._metrics, self._observer, self._task = metrics, observer, task
+        self._samples, self._recipe = samples, recipe
 
     def check(self, mg: MaseGraph) -> None:
         """Refuse data that a canonical graph cannot be measured on, or trained.
@@ -192,8 +173,7 @@ class Evaluator:
         Raises:
             DataError: when samples are missing or none, or a label is no class.
         """
-        data, recipe = self._samples, self._recipe
-        figure = self._task.metric.name
+        data, recipe, figure = self._samples, self._recipe, self._task.metric.name
         if figure in self._metrics:
             if data.inputs is None or data.labels is None:
                 raise DataError(
@@ -204,27 +184,43 @@ class Evaluator:
         if recipe.training or recipe.finetuning:
             check_samples(mg, *self._training_data(mg), self._task)
 
+    def check_hardware(self, mg: MaseGraph) -> None:
+        """Refuse figures of hardware for a canonical graph that has none in any format.
+
+        Raises:
+            UnsupportedError: naming all such nodes.
+        """
+        asked = [name for name in self._metrics if name in HARDWARE]
+        nodes = [node for node in mg.nodes if node.op == "call_function"] if asked else []
+        unknown = {node.name for node in nodes if operator_for(node.target) is None}
+        lacking = [str(item) for item in preflight(mg) if item.node in unknown] if unknown else []
+        if lacking:
+            lines = "\n".join(f"  {line}" for line in lacking)
+            raise UnsupportedError(
+                f"search: {asked[0]} is a figure of hardware, which {mg.name} has not in any "
+                f"format:\n{lines}"
+            )
+
     def prepare(
         self,
         mg: MaseGraph,
         prunings: Sequence[Mapping[str, object]] = (),
         report: Report | None = None,
     ) -> Candidate:
-        """Train a canonical graph if the recipe says so, prune it, and observe its values.
+        """Train a canonical graph in place if the recipe says so, prune it, observe its values.
 
-        Args:
-            mg: what is trained in place.
-            prunings: arguments of `prune_transform_pass`, one after the other.
-            report: told of the accuracy after every epoch.
+        Prunings are arguments of `prune_transform_pass`; the accuracy is reported by epoch.
         """
         if self._recipe.training:
             self._fit(self._recipe.training, mg, mg, 0, report)
+        data = self._samples
+        inputs = data.observed if data.training_inputs is None else data.training_inputs
         for arguments in prunings:
-            mg, _ = prune_transform_pass(mg, arguments)
-        observed = self._samples.observed
+            measured = importance_arguments(inputs, data.training_labels, self._task)
+            mg, _ = prune_transform_pass(mg, {**measured, **arguments})
+        observed = data.observed
         mg, _ = add_software_metadata_analysis_pass(mg, {})
-        data = [mg.example_inputs if observed is None else observed]
-        return Candidate(mg, observe(mg, data))
+        return Candidate(mg, observe(mg, [mg.example_inputs if observed is None else observed]))
 
     def measure(
         self,
@@ -233,19 +229,13 @@ class Evaluator:
         parallelism: Mapping[str, object],
         report: Report | None = None,
     ) -> Measurement:
-        """Measure one configuration.
-
-        Args:
-            candidate: what `prepare` returned; it is left as it was.
-            config: number formats.
-            parallelism: see `assign_parallelism_transform_pass`.
-            report: told of the accuracy so far.
+        """Measure number formats and a parallelism of a candidate, which is left as it was.
 
         Raises:
             UnsupportedError: for formats that no hardware takes where others would have it, as
                 when a sum grows too wide.
         """
-        mg = candidate.mg
+        mg, recipe, data = candidate.mg, self._recipe, self._samples
         arguments = {
             "config": config,
             "observations": candidate.observations,
@@ -255,7 +245,6 @@ class Evaluator:
         resolved = info["config"]
         quantized, _ = quantize_transform_pass(mg, resolved)
         lacking = check_emits(mg, config, quantized)
-        recipe = self._recipe
         if recipe.finetuning:
             start = recipe.training.epochs if recipe.training else 0
             steps = LearnedStepModel(quantized, resolved) if recipe.learn_steps else None
@@ -273,20 +262,21 @@ class Evaluator:
         }
         if "sparsity" in self._metrics:
             values["sparsity"] = report_sparsity_analysis_pass(mg)[1]["sparsity"]
-        predictions = None
-        if self._samples.inputs is not None and self._samples.labels is not None:
+        scores = torch.empty(0)
+        if data.inputs is not None and data.labels is not None:
             trains = recipe.training is not None or recipe.finetuning is not None
-            predictions = self._predict(quantized, None if trains else report)
-            values[self._task.metric.name] = self._task.metric(predictions, self._samples.labels)
+            scores = self._predict(quantized, data.inputs, data.labels, None if trains else report)
+            values[self._task.metric.name] = self._task.metric(scores, data.labels)
+            if self._task.classes:
+                scores = scores.reshape(len(scores), -1).argmax(dim=1)
         if any(name in self._metrics for name in HARDWARE):
             values |= hardware_metrics(quantized, parallelism)
         chosen = {key: values[key] for key in self._metrics}
-        classes = self._task.classes
-        return Measurement(chosen, resolved, predictions, mg, quantized, lacking, classes)
+        return Measurement(chosen, resolved, digest(scores), mg, quantized, lacking)
 
-    def _predict(self, quantized: MaseGraph, report: Report | None) -> Tensor:
-        inputs, labels = self._samples.inputs, self._samples.labels
-        assert inputs is not None and labels is not None
+    def _predict(
+        self, quantized: MaseGraph, inputs: Inputs, labels: Tensor, report: Report | None
+    ) -> Tensor:
         run = runner(quantized)
         length = -(-len(labels) // PARTS) if report else EVALUATION_BATCH
         scores: list[Tensor] = []
@@ -303,8 +293,7 @@ class Evaluator:
 
         def advance(epoch: int, total: int) -> None:
             if report and inputs is not None and labels is not None:
-                accuracy = evaluate(module, inputs, labels, self._task.metric)
-                report(start + epoch - 1, accuracy)
+                report(start + epoch - 1, evaluate(module, inputs, labels, self._task.metric))
 
         replace(trainer, progress=advance, task=self._task).fit(module, *self._training_data(mg))
 
@@ -318,42 +307,55 @@ class Evaluator:
         return inputs, labels
 
 
+def importance_arguments(
+    inputs: Inputs | None, labels: Tensor | None, task: Task
+) -> dict[str, object]:
+    """Return the arguments of `prune_transform_pass` by which importance on samples is measured."""
+    if inputs is None:
+        return {}
+
+    def loss(mg: MaseGraph, batch: Any) -> Tensor:
+        if labels is None:
+            raise DataError("pruning by gradients needs labelled samples to train on; give data")
+        return loss_of(mg, Batch.of(*batch), task)
+
+    starts = range(0, min(size(inputs), IMPORTANCE), IMPORTANCE_BATCH)
+    parts = [slice(start, start + IMPORTANCE_BATCH) for start in starts]
+    return {
+        "data": [
+            take(inputs, part) if labels is None else (take(inputs, part), labels[part])
+            for part in parts
+        ],
+        "loss": loss,
+    }
+
+
 def check_emits(
     mg: MaseGraph, config: Mapping[str, object], quantized: MaseGraph
 ) -> tuple[str, ...]:
-    """Obstacles to hardware; refuse what would have it in narrower formats of this kind.
-
-    Args:
-        mg: a canonical graph with observed ranges.
-        config: number formats as they were proposed.
-        quantized: the graph with them.
+    """Return obstacles to hardware; refuse proposals that narrower formats of their kind lack.
 
     Raises:
         UnsupportedError: naming what is too wide, such as a sum that may exceed 62 bits.
     """
     problems = preflight(quantized)
-    if not problems:
-        return ()
     reasons = tuple(str(problem) for problem in problems)
-    narrow, _ = quantize_transform_pass(mg, _narrowed(config))
-    if not preflight(narrow):
-        raise UnsupportedError(f"no hardware takes it: {'; '.join(reasons)}")
-    return reasons
-
-
-def _narrowed(config: Mapping[str, object]) -> dict[str, object]:
-    narrowed: dict[str, object] = {}
-    for key, item in config.items():
-        if not isinstance(item, Mapping):
-            narrowed[key] = item
-            continue
-        entry = {
-            name: min(value, NARROW_BITS) if name.endswith("_width") else value
-            for name, value in item["config"].items()
-            if not name.endswith("_frac_width")
+    if problems:
+        narrowed = {
+            key: {
+                "config": {
+                    name: min(value, NARROW_BITS) if name.endswith("_width") else value
+                    for name, value in item["config"].items()
+                    if not name.endswith("_frac_width")
+                }
+            }
+            if isinstance(item, Mapping)
+            else item
+            for key, item in config.items()
         }
-        narrowed[key] = {"config": entry}
-    return narrowed
+        if not preflight(quantize_transform_pass(mg, narrowed)[0]):
+            raise UnsupportedError(f"no hardware takes it: {'; '.join(reasons)}")
+    return reasons
 
 
 def digest(values: Tensor) -> str:

@@ -6,7 +6,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
@@ -28,20 +28,10 @@ SAMPLERS: Mapping[str, tuple[str, bool]] = {
     "qmc": ("QMCSampler", False),
 }
 QUIET = {"CmaEsSampler", "QMCSampler", "GPSampler"}
-
-
-_PRUNERS = (
-    "NopPruner",
-    "MedianPruner",
-    "PercentilePruner",
-    "SuccessiveHalvingPruner",
-    "HyperbandPruner",
-    "ThresholdPruner",
-    "WilcoxonPruner",
-)
+_PRUNERS = "Nop Median Percentile SuccessiveHalving Hyperband Threshold Wilcoxon"
 # Optuna's class by its name in lower case: successive_halving.
 PRUNERS: Mapping[str, str] = {
-    re.sub(r"(?<=.)(?=[A-Z])", "_", name.removesuffix("Pruner")).lower(): name for name in _PRUNERS
+    re.sub(r"(?<=.)(?=[A-Z])", "_", name).lower(): f"{name}Pruner" for name in _PRUNERS.split()
 }
 
 
@@ -53,21 +43,14 @@ def sampler_factory(
     What a trial proposes depends on the seed and the trials before it alone, so that a search
     that was interrupted goes on as if it had not been.
 
-    Args:
-        name: one of `SAMPLERS`.
-        space: what is searched; a grid enumerates it.
-        seed: of the study.
-        options: further arguments of Optuna's class.
+    A grid enumerates the space; options are further arguments of Optuna's class.
 
     Raises:
         ConfigError: for an unknown sampler or option, or a grid over a continuous space.
     """
     if name not in SAMPLERS:
         raise ConfigError(f"no sampler is called {name!r}; {nearest(name, SAMPLERS)}")
-    import optuna
-
     title, fresh = SAMPLERS[name]
-    cls = getattr(optuna.samplers, title)
     arguments: dict[str, object] = dict(options)
     if name == "grid":
         arguments["search_space"] = space.grid()
@@ -77,41 +60,33 @@ def sampler_factory(
         arguments = {"scramble": True, **arguments, "warn_asynchronous_seeding": False}
 
     def make(count: int) -> BaseSampler:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            sampler: BaseSampler = cls(seed=_seed(seed, count) if fresh else seed, **arguments)
+        digest = hashlib.sha256(f"{seed}/{count}".encode()).digest()
+        drawn = int.from_bytes(digest[:4], "big") >> 1 if fresh else seed
+        sampler: BaseSampler = _made("samplers", title, name, {"seed": drawn, **arguments})
         return sampler
 
-    try:
-        make(0)
-    except (TypeError, ValueError) as error:
-        raise ConfigError(f"sampler {name}: {error}") from error
+    make(0)
     return make
 
 
-def _seed(seed: int, count: int) -> int:
-    digest = hashlib.sha256(f"{seed}/{count}".encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> 1
-
-
 def make_pruner(name: str, options: Mapping[str, object]) -> BasePruner:
-    """Return a pruner.
-
-    Args:
-        name: one of `PRUNERS`.
-        options: arguments of Optuna's class.
+    """Return one of `PRUNERS` with options of Optuna's class.
 
     Raises:
         ConfigError: for an unknown pruner or option.
     """
     if name not in PRUNERS:
         raise ConfigError(f"no pruner is called {name!r}; {nearest(name, PRUNERS)}")
+    pruner: BasePruner = _made("pruners", PRUNERS[name], name, options)
+    return pruner
+
+
+def _made(kind: str, title: str, name: str, options: Mapping[str, object]) -> Any:
     import optuna
 
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-            pruner: BasePruner = getattr(optuna.pruners, PRUNERS[name])(**options)
+            return getattr(getattr(optuna, kind), title)(**options)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"pruner {name}: {error}") from error
-    return pruner
+        raise ConfigError(f"{kind.removesuffix('s')} {name}: {error}") from error

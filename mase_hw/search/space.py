@@ -12,6 +12,9 @@ The tables are `quantize` and `parallelism`, as `emit-verilog` takes them, witho
 formats that emission has by default; `prune`, arguments of `prune_transform_pass` and tables of
 them by node; `skip`, expressions for layers that a trial may
 leave out; and `architecture`, arguments of the function that builds the model.
+
+A search may begin with chosen number formats, its `start`. Without a space of formats, each width
+of them may be up to `NARROWER` bits less, and fractions are fitted anew.
 """
 
 from __future__ import annotations
@@ -19,8 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch.fx import Node
 
@@ -39,22 +43,27 @@ from mase_hw.search.values import (
     Condition,
     Dimension,
     Item,
-    Proposer,
     Tie,
     Value,
     choices_of,
     dimension_or,
     dimensions_of,
     parse_item,
+    proposed,
     references_of,
 )
 
+if TYPE_CHECKING:
+    from optuna.trial import BaseTrial
+
 TABLES = ("quantize", "parallelism", "prune", "skip", "architecture")
+NARROWER, LEAST = 2, 2
+WIDTH, FRACTION = "_width", "_frac_width"
 
 
 @dataclass(frozen=True)
 class Space:
-    """All dimensions of a search, and what is constant.
+    """All dimensions of a search, and constants.
 
     Attributes:
         quantize: entry by node; a value is a constant or a dimension.
@@ -68,13 +77,11 @@ class Space:
     """
 
     quantize: Mapping[str, Mapping[str, Item]]
-    default: Table
-    parallelism: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]]
-    prune: Mapping[str, Value | Dimension | Mapping[str, Value | Dimension]] = field(
-        default_factory=dict
-    )
+    default: Table = field(default_factory=dict)
+    parallelism: Table = field(default_factory=dict)
+    prune: Table = field(default_factory=dict)
     skip: Mapping[str, Dimension] = field(default_factory=dict)
-    architecture: Mapping[str, Value | Dimension] = field(default_factory=dict)
+    architecture: Table = field(default_factory=dict)
     weights: tuple[str, ...] = ()
     legal: Mapping[str, Mapping[str, Collection[str]]] = field(default_factory=dict)
 
@@ -82,22 +89,16 @@ class Space:
     def parse(
         cls, mg: MaseGraph, tables: Mapping[str, object], elsewhere: Collection[str] = ()
     ) -> Space:
-        """Read the tables of a space for a graph.
+        """Read the tables of a space for a canonical graph.
 
-        Args:
-            mg: a canonical graph with common metadata.
-            tables: see `mase_hw.search.space`.
-            elsewhere: names that are legal although this graph has no such node, because another
-                architecture has.
+        Names of nodes that another architecture has, `elsewhere`, are legal, too.
 
         Raises:
             ConfigError: for a name that matches no node, an unknown key, or a bad range.
         """
-        unknown = sorted(set(tables) - set(TABLES))
-        if unknown:
-            raise ConfigError(f"space: unknown table {unknown[0]!r}; known: {', '.join(TABLES)}")
-        nodes = [node for node in mg.nodes if node.op == "call_function"]
-        names = [node.name for node in nodes]
+        for name in sorted(set(tables) - set(TABLES)):
+            raise ConfigError(f"space: unknown table {name!r}; known: {', '.join(TABLES)}")
+        names = [node.name for node in mg.nodes if node.op == "call_function"]
         absent = [name for name in elsewhere if name not in names]
         formats, shared = _without_shared(tables.get("quantize", {}))
         config = Configuration.parse(formats, [*names, *absent])
@@ -116,16 +117,18 @@ class Space:
             }
         _check_references(entries, absent)
         family = config.default.get("name")
-        default = {"name": family} if isinstance(family, str) else {}
-        inputs = [node.name for node in mg.inputs]
+        streams = [*names, *(node.name for node in mg.inputs)]
         weights = tuple(report_sparsity_analysis_pass(mg)[1]["nodes"])
+        built = tables.get("architecture", {})
+        if not isinstance(built, Mapping):
+            raise ConfigError(f"space: architecture is {built!r}; allowed: a table")
         return cls(
             entries,
-            default,
-            _parallelism(tables.get("parallelism", {}), [*names, *inputs], absent),
+            {"name": family} if isinstance(family, str) else {},
+            _parallelism(tables.get("parallelism", {}), streams, absent),
             _prune(tables.get("prune", {}), weights, absent),
             _skip(tables.get("skip", ()), skippable(mg), absent),
-            architecture(tables),
+            {key: dimension_or(f"architecture.{key}", value) for key, value in built.items()},
             weights,
             legal,
         )
@@ -138,19 +141,9 @@ class Space:
     @property
     def dimensions(self) -> list[Dimension]:
         """Every dimension, in the order of the graph."""
-        dimensions = [
-            dimension
-            for entry in self.quantize.values()
-            for value in entry.values()
-            for dimension in dimensions_of(value)
-        ]
-        for item in (*self.parallelism.values(), *self.prune.values()):
-            members = item.values() if isinstance(item, Mapping) else [item]
-            dimensions += [value for value in members if isinstance(value, Dimension)]
-        built = self.architecture.values()
-        dimensions += [*self.skip.values(), *(v for v in built if isinstance(v, Dimension))]
+        tables = (self.quantize, self.parallelism, self.prune, self.skip, self.architecture)
         # Nodes may share one.
-        return list({dimension.name: dimension for dimension in dimensions}.values())
+        return list({item.name: item for table in tables for item in dimensions_of(table)}.values())
 
     def grid(self) -> dict[str, tuple[Value, ...]]:
         """Return every value of every dimension.
@@ -159,99 +152,124 @@ class Space:
             ConfigError: when a dimension is continuous, or what is searched differs from trial to
                 trial.
         """
-        built = [item for item in self.architecture.values() if isinstance(item, Dimension)]
-        if 0 < len(built) < len(self.dimensions):
+        dimensions = self.dimensions
+        if 0 < len(dimensions_of(self.architecture)) < len(dimensions):
             raise ConfigError(
                 "a grid needs the same dimensions in every trial, and those of nodes depend on the "
                 "architecture; search one of the two, or give another sampler"
             )
-        values = {dimension.name: dimension.values for dimension in self.dimensions}
-        for name, items in values.items():
-            if items is None:
+        values: dict[str, tuple[Value, ...]] = {}
+        for item in dimensions:
+            if item.values is None:
                 raise ConfigError(
-                    f"a grid needs discrete values and {name} is continuous; "
+                    f"a grid needs discrete values and {item.name} is continuous; "
                     "give it a step, a list of choices, or another sampler"
                 )
-        return {name: items for name, items in values.items() if items is not None}
+            values[item.name] = item.values
+        return values
 
-    def propose_skips(self, trial: Proposer) -> list[str]:
+    def propose_skips(self, trial: BaseTrial) -> list[str]:
         """Return the names of the layers that a trial leaves out."""
         return [name for name, dimension in self.skip.items() if dimension.propose(trial)]
 
-    def propose_prunings(self, trial: Proposer, skipped: Collection[str] = ()) -> list[Any]:
+    def propose_prunings(self, trial: BaseTrial, skipped: Collection[str] = ()) -> list[Any]:
         """Return the arguments of every pruning of a trial."""
         own = {name: item for name, item in self.prune.items() if isinstance(item, Mapping)}
-        general = {name: item for name, item in self.prune.items() if not isinstance(item, Mapping)}
+        general = {name: item for name, item in self.prune.items() if name not in own}
         rest = [name for name in self.weights if name not in own and name not in skipped]
-        groups: list[tuple[Any, list[str]]] = [
-            (entry, [name]) for name, entry in own.items() if name not in skipped
-        ]
+        groups = [(entry, [name]) for name, entry in own.items() if name not in skipped]
         groups += [(general, rest)] if general and rest else []
         return [{**proposed(entry, trial), "nodes": names} for entry, names in groups]
 
-    def propose(self, trial: Proposer, skipped: Collection[str] = ()) -> tuple[Record, Record]:
+    def propose(self, trial: BaseTrial, skipped: Collection[str] = ()) -> tuple[Record, Record]:
         """Return the configuration of number formats and the parallelism of a trial."""
         config: Record = {"by": "name", "default": {"config": dict(self.default)}}
         proposal = _Proposal(self, trial)
-        for name in self.quantize:
-            if name not in skipped:
-                config[name] = {"config": proposal.entry(name)}
+        for name in (name for name in self.quantize if name not in skipped):
+            # The format first, and then its keys.
+            keys = self.legal[name][str(proposal.value(name, "name"))]
+            order = ["name", *(k for k in self.quantize[name] if k in keys and k != "name")]
+            values = {key: proposal.value(name, key) for key in order}
+            config[name] = {"config": {k: v for k, v in values.items() if v is not None}}
         tiles = {
-            name: proposed(item, trial) if isinstance(item, Mapping) else _value(item, trial)
+            name: proposed(item, trial)
             for name, item in self.parallelism.items()
             if name not in skipped
         }
         return config, tiles
 
+    def first_parameters(self, mg: MaseGraph, start: Table) -> dict[str, Value]:
+        """Return proposals, by dimension, that come nearest to number formats.
+
+        Dimensions that the formats do not name are left out.
+
+        Raises:
+            ConfigError: for a name that matches no node.
+        """
+        nodes: dict[str, Node] = {
+            node.name: node for node in mg.nodes if node.op == "call_function"
+        }
+        config = Configuration.parse(start, list(nodes))
+        parameters: dict[str, Value] = {}
+        for name, entry in self.quantize.items():
+            wanted = config.for_node(name, common(nodes[name]).operator)
+            for key, item in entry.items():
+                for dimension in dimensions_of(item):
+                    value = dimension.nearest(wanted.get(key))
+                    if value is not None:
+                        parameters.setdefault(dimension.name, value)
+        return parameters
+
 
 class _Proposal:
     """The entries that one trial proposes, each value asked for once."""
 
-    def __init__(self, space: Space, trial: Proposer | None) -> None:
+    def __init__(self, space: Space, trial: BaseTrial | None) -> None:
         self._space, self._trial = space, trial
-        self._known: dict[tuple[str, str], Any] = {}
+        self._values: dict[tuple[str, str], Any] = {}
 
-    def entry(self, node: str) -> dict[str, Value]:
-        """Return a node's entry: the format first, and then what that format has."""
-        keys = self._space.legal[node][str(self._value(node, "name"))]
-        order = [key for key in self._space.quantize[node] if key in keys and key != "name"]
-        values = {key: self._value(node, key) for key in ("name", *order)}
-        return {key: value for key, value in values.items() if value is not None}
-
-    def values(self, node: str) -> dict[str, Value]:
-        """Return all values of an entry, those that do not count left out."""
-        items = self._space.quantize[node]
-        values = {key: self._value(node, key) for key in items}
-        return {
-            key: value for key, value in values.items() if value is not None or items[key] is None
-        }
-
-    def _value(self, node: str, key: str) -> Any:
-        if (node, key) not in self._known:
-            self._known[node, key] = self._resolve(node, self._space.quantize[node].get(key))
-        return self._known[node, key]
+    def value(self, node: str, key: str) -> Any:
+        if (node, key) not in self._values:
+            self._values[node, key] = self._resolve(node, self._space.quantize[node].get(key))
+        return self._values[node, key]
 
     def _resolve(self, node: str, item: object) -> Any:
         if isinstance(item, Dimension):
             assert self._trial is not None
             return item.propose(self._trial)
+        place = partial(_place, node, entries=self._space.quantize)
         if isinstance(item, Tie):
-            return self._value(*_place(node, item.key, self._space.quantize))
+            return self.value(*place(item.key))
         if isinstance(item, Condition):
             for key, allowed in item.when.items():
-                if self._value(*_place(node, key, self._space.quantize)) not in allowed:
+                if self.value(*place(key)) not in allowed:
                     return item.otherwise
             return self._resolve(node, item.then)
         return item
 
 
-def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
-    """Return number formats without ties and conditions: with the values that they mean.
+def around(start: Table) -> dict[str, object]:
+    """Return the space of formats around a configuration."""
 
-    Args:
-        mg: a canonical graph.
-        config: number formats, in which a value may be a tie or a condition as in a space, and
-            none a choice.
+    def narrower(entry: Table) -> dict[str, object]:
+        return {
+            key: {"low": max(LEAST, value - NARROWER), "high": value}
+            if key.endswith(WIDTH) and isinstance(value, int) and value > LEAST
+            else value
+            for key, value in entry.items()
+            if not key.endswith(FRACTION)
+        }
+
+    return {
+        key: {**entry, "config": narrower(entry["config"])}
+        if isinstance(entry, Mapping) and isinstance(entry.get("config"), Mapping)
+        else entry
+        for key, entry in start.items()
+    }
+
+
+def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
+    """Return number formats whose ties and conditions, as in a space, are replaced by values.
 
     Raises:
         ConfigError: for a choice, a reference that leads nowhere, or an unknown key.
@@ -270,17 +288,15 @@ def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
         }
         for name, entry in {**nodes, **selected}.items()
     }
-    for item in (item for entry in entries.values() for item in entry.values()):
-        for dimension in dimensions_of(item):
-            raise ConfigError(
-                f"{dimension.name} has several values; a search or a sweep has choices"
-            )
+    for dimension in dimensions_of(entries):
+        raise ConfigError(f"{dimension.name} has several values; a search or a sweep has choices")
     _check_references(entries, ())
-    proposal = _Proposal(Space(entries, {}, {}), None)
-    settled: dict[str, object] = {
-        key: {"config": proposal.values(key)} if key in selected else value
-        for key, value in config.items()
-    }
+    proposal = _Proposal(Space(entries), None)
+    settled: dict[str, object] = dict(config)
+    for key in selected.keys() & config.keys():
+        values = {name: (item, proposal.value(key, name)) for name, item in entries[key].items()}
+        kept = {name: v for name, (item, v) in values.items() if v is not None or item is None}
+        settled[key] = {"config": kept}
     checked = Configuration.parse(settled, names)
     for node in quantize.configurable(mg):
         quantize.check_keys(node, checked.for_node(node.name, common(node).operator))
@@ -297,7 +313,7 @@ def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tu
 
 
 def _check_references(entries: Mapping[str, Mapping[str, Item]], absent: Collection[str]) -> None:
-    """Refuse ties and conditions on what is not there, and those that go round in a circle.
+    """Refuse ties and conditions that lead nowhere, or go round in a circle.
 
     Raises:
         ConfigError: naming the reference.
@@ -365,23 +381,6 @@ def _legal_keys(node: Node, entry: Mapping[str, object]) -> dict[str, set[str]]:
     return legal
 
 
-def architecture(tables: Mapping[str, object]) -> dict[str, Value | Dimension]:
-    """Return the arguments of the function that builds the model, constants and dimensions."""
-    arguments = tables.get("architecture", {})
-    if not isinstance(arguments, Mapping):
-        raise ConfigError(f"space: architecture is {arguments!r}; allowed: a table")
-    return {key: dimension_or(f"architecture.{key}", value) for key, value in arguments.items()}
-
-
-def _value(item: Value | Dimension, trial: Proposer) -> Value:
-    return item.propose(trial) if isinstance(item, Dimension) else item
-
-
-def proposed(entry: Mapping[str, Value | Dimension], trial: Proposer) -> dict[str, Value]:
-    """Return a table with the values that a trial proposes for its dimensions."""
-    return {key: _value(item, trial) for key, item in entry.items()}
-
-
 def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
     table = tiles if isinstance(tiles, Mapping) and "low" not in tiles else {"default": tiles}
     parsed: Record = {}
@@ -396,9 +395,7 @@ def _parallelism(tiles: object, names: list[str], absent: list[str]) -> Record:
                 f"space: {where} is {value!r}; allowed: a table such as data_in_0_dim_0"
             )
         elif name in names:
-            parsed[name] = {
-                key: dimension_or(f"{where}.{key}", item) for key, item in value.items()
-            }
+            parsed[name] = {k: dimension_or(f"{where}.{k}", item) for k, item in value.items()}
     return parsed
 
 
@@ -420,29 +417,27 @@ def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record
                 f"space: {where} is {value!r}; allowed: a table of {', '.join(ARGUMENTS)}"
             )
         elif key in weights:
-            parsed[key] = {
-                name: _pruning(f"{where}.{name}", name, item) for name, item in value.items()
-            }
+            parsed[key] = {k: _pruning(f"{where}.{k}", k, item) for k, item in value.items()}
     return parsed
 
 
-def _pruning(where: str, key: str, value: object) -> Value | Dimension:
-    parsed: Value | Dimension = dimension_or(where, value)
-    if key == "sparsity":
-        choices = (parsed,) if not isinstance(parsed, Dimension) else parsed.choices
-        for number in choices or (parsed.low, parsed.high):  # type: ignore[union-attr]
-            if isinstance(number, bool | str | Dimension) or not 0 <= number < 1:
-                raise ConfigError(
-                    f"space: {where} may be {number!r}; allowed: from 0 to below 1 (a range of "
-                    "real numbers, such as low = 0.0, is continuous)"
-                )
+def _pruning(where: str, key: str, value: object) -> Any:
+    parsed = dimension_or(where, value)
+    ends = (parsed,)
+    if isinstance(parsed, Dimension):
+        ends = parsed.choices or (parsed.low, parsed.high)
+    for number in ends if key == "sparsity" else ():
+        if not isinstance(number, int | float) or type(number) is bool or not 0 <= number < 1:
+            raise ConfigError(
+                f"space: {where} may be {number!r}; allowed: from 0 to below 1 (a range of "
+                "real numbers, such as low = 0.0, is continuous)"
+            )
     return parsed
 
 
 def _skip(patterns: Any, names: list[str], absent: list[str]) -> dict[str, Dimension]:
-    expressions = [patterns] if isinstance(patterns, str) else list(patterns)
     dimensions: dict[str, Dimension] = {}
-    for pattern in expressions:
+    for pattern in [patterns] if isinstance(patterns, str) else patterns:
         try:
             chosen = [name for name in names if re.fullmatch(pattern, name)]
             elsewhere = any(re.fullmatch(pattern, name) for name in absent)

@@ -47,7 +47,7 @@ class Store:
     heartbeat_seconds: int = HEARTBEAT_SECONDS
 
     def open(self, directions: Sequence[str], identity: Mapping[str, object]) -> Study:
-        """Open the study; create it where the storage has none of that name.
+        """Open the study, or create it.
 
         Raises:
             SearchError: when the storage cannot be opened, is locked, or holds another study.
@@ -68,9 +68,12 @@ class Store:
             if stored is None and not study.trials:
                 study.set_user_attr(IDENTITY, text)
             elif stored != text:
+                other = json.loads(stored or "{}")
+                keys = sorted(k for k in {*other, *identity} if other.get(k) != identity.get(k))
+                differs = f"{', '.join(keys)} differ" if other else "it was not made by mase-hw"
                 raise SearchError(
-                    f"{self.url} holds a study {self.name!r} of another search: "
-                    f"{_difference(stored, identity)}; give another --storage, or the same search"
+                    f"{self.url} holds a study {self.name!r} of another search: {differs}; give "
+                    "another --storage, or the same search"
                 )
         return study
 
@@ -163,9 +166,7 @@ def used(trials: Sequence[FrozenTrial]) -> int:
 def recover(study: Study, dead: Sequence[str] = ()) -> int:
     """Fail the running trials of dead workers and queue them again; return how many.
 
-    Args:
-        study: the study.
-        dead: names of dead workers, beside those whose process is gone.
+    Dead are those of these names, beside those whose process is gone.
     """
     import optuna
     from optuna.trial import TrialState
@@ -204,11 +205,3 @@ def _gone(worker: str) -> bool:
     except PermissionError:
         return False
     return False
-
-
-def _difference(stored: str | None, identity: Mapping[str, object]) -> str:
-    if stored is None:
-        return "it was not made by mase-hw"
-    other = json.loads(stored)
-    keys = sorted(key for key in {*other, *identity} if other.get(key) != identity.get(key))
-    return f"{', '.join(keys)} differ"

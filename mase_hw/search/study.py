@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from mase_hw._checks import check_integer
 from mase_hw._config_file import write_formats
 from mase_hw._results import result_file, result_folder, write_table
 from mase_hw.data import Split
@@ -17,7 +18,6 @@ from mase_hw.errors import ConfigError, SearchError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.search.farm import run_farm
 from mase_hw.search.objective import Samples
-from mase_hw.search.start import begin, with_start
 from mase_hw.search.storage import (
     ERROR,
     HEARTBEAT_SECONDS,
@@ -43,12 +43,12 @@ class TrialResult:
 
     Attributes:
         number: of the trial.
-        metrics: what was measured.
+        metrics: its figures by name.
         config: number formats, for `emit-verilog`.
         parallelism: likewise; empty when it was not searched.
         predictions: hash of the classes it gave to the samples.
         parameters: its proposals.
-        without_hardware: what has no hardware in formats of this kind; empty when it emits.
+        without_hardware: nodes without hardware in formats of this kind; empty when it emits.
     """
 
     number: int
@@ -143,24 +143,24 @@ def search(
         DataError: for data that cannot be measured on.
         SearchError: when the storage cannot be used, workers keep dying, or no trial succeeded.
     """
-    if workers < 1:
-        raise ConfigError(f"workers is {workers}; allowed: a number from 1")
+    check_integer("workers", workers, 1)
     mg = model if isinstance(model, MaseGraph) else trace(model, example_inputs)
     own = objective is not None or callbacks or callable(builder)
     if own and (workers > 1 or dask is not None):
         raise ConfigError("objective, callbacks and builder run in this process; use one worker")
     ways = (directions,) if isinstance(directions, str) else tuple(directions)
-    settings = with_start(config)
     if not isinstance(samples, Samples):
         samples = Samples() if samples is None else Samples.of(Split.read(samples))
-    task = Task(mg, samples, settings, builder, objective, ways, tuple(callbacks))
+    task = Task(mg, samples, config, builder, objective, ways, tuple(callbacks))
     folder = Path(output)
     url = storage_url(storage if storage is not None else folder / "study.db")
     store = Store(url, mg.name, lock_timeout_seconds, heartbeat_seconds)
     with result_folder(folder, ("trials.csv", "best.toml", "best.mase")), reported(url):
         study = store.open(task.directions, task.identity())
         recover(study)
-        begin(study, mg, task.space, settings)
+        first = task.first_parameters()
+        if first is not None and not study.get_trials(deepcopy=False):
+            study.enqueue_trial(first)
         if dask is not None:
             run_farm(task, store, study, dask, workers, progress)
         elif workers == 1:
@@ -177,7 +177,21 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
         for trial in trials
         if trial.state.name == "FAIL"
     }
-    _write_table(task, trials, folder / "trials.csv")
+    # What depends on the architecture is in some trials only.
+    names = dict.fromkeys(dimension.name for dimension in task.space.dimensions)
+    names |= dict.fromkeys(key for trial in trials for key in trial.params)
+    metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
+    rows = (
+        {
+            "trial": trial.number,
+            "state": trial.state.name.lower(),
+            **{name: trial.user_attrs.get("metrics", {}).get(name) for name in metrics},
+            **{name: trial.params.get(name) for name in names},
+            ERROR: trial.user_attrs.get(ERROR),
+        }
+        for trial in trials
+    )
+    write_table(folder / "trials.csv", rows)
     best = [TrialResult.of(trial) for trial in _best(task, study)]
     if not best:
         complete = sum(trial.state.name == "COMPLETE" for trial in trials)
@@ -187,10 +201,10 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
             else f"all {len(failed)} trials failed; the last: {list(failed.values())[-1:]}"
         )
         raise SearchError(f"the search found nothing: {reason}")
-    names = {"best": best[0]}
+    files = {"best": best[0]}
     if len(task.objectives) > 1:
-        names |= {f"front_{number}": result for number, result in enumerate(best)}
-    for name, result in names.items():
+        files |= {f"front_{number}": result for number, result in enumerate(best)}
+    for name, result in files.items():
         result.write(folder / f"{name}.toml")
         if task.changes_weights:
             with result_file(folder / f"{name}.mase") as file:
@@ -222,23 +236,3 @@ def _best(task: Task, study: Study) -> list[FrozenTrial]:
     sign = -1.0 if task.directions[0] == "maximize" else 1.0
     distinct = {tuple(trial.values): trial for trial in reversed(study.best_trials)}
     return sorted(distinct.values(), key=lambda trial: sign * trial.values[0])
-
-
-def _write_table(task: Task, trials: list[FrozenTrial], path: Path) -> None:
-    # What depends on the architecture is in some trials only.
-    names = [dimension.name for dimension in task.space.dimensions]
-    dimensions = list(dict.fromkeys([*names, *(key for trial in trials for key in trial.params)]))
-    metrics = sorted({key for trial in trials for key in trial.user_attrs.get("metrics", {})})
-    write_table(
-        path,
-        (
-            {
-                "trial": trial.number,
-                "state": trial.state.name.lower(),
-                **{name: trial.user_attrs.get("metrics", {}).get(name) for name in metrics},
-                **{name: trial.params.get(name) for name in dimensions},
-                ERROR: trial.user_attrs.get(ERROR),
-            }
-            for trial in trials
-        ),
-    )

@@ -1,4 +1,4 @@
-"""A search that is checked: what every worker needs to run its trials."""
+"""A search that is checked, and its trials."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mase_hw._checks import check_bool, check_keys
+from mase_hw._checks import check_bool, check_choice, check_integer, check_keys
+from mase_hw._config_file import read_formats
 from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, SearchError
@@ -27,21 +28,19 @@ from mase_hw.search.objective import (
     Samples,
 )
 from mase_hw.search.samplers import make_pruner, sampler_factory
-from mase_hw.search.space import Space, proposed
+from mase_hw.search.space import Space, around
 from mase_hw.search.storage import ERROR, used
-from mase_hw.search.values import Proposer, spelled
+from mase_hw.search.values import proposed, spelled
 from mase_hw.training import TASKS, Trainer, task_of
-from mase_hw.training import Task as TrainingTask
 
 if TYPE_CHECKING:
-    from optuna.pruners import BasePruner
-    from optuna.samplers import BaseSampler
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import BaseTrial, FrozenTrial, Trial
 
 Progress = Callable[[int, int], None]
 Objective = Callable[[MaseGraph, Any], float | Sequence[float]]
-# Name of what an objective of one's own returns.
+# Name of the result of a user's objective.
 OWN = "objective"
+DIRECTIONS = ("maximize", "minimize")
 TABLES = (
     "sampler",
     "sampler_options",
@@ -58,71 +57,110 @@ TABLES = (
     "training",
     "finetuning",
 )
-# What a trial's attribute of this name holds is handed to emission.
+# The attribute of a trial that is handed to emission.
 RESULT = "result"
 # Graphs of other architectures that a process keeps.
 KEPT_GRAPHS = 16
 
 
-@dataclass(frozen=True)
 class Task:
     """One search, checked: everything that a worker needs.
 
-    Attributes:
+    Args:
         mg: the captured model.
         samples: data.
-        config: the search's configuration.
+        config: the search's configuration; a `start` gets a space of formats around it.
         builder: name of the model whose architecture is searched, see `load_builder`.
-        own: an objective of one's own, in place of those of the configuration.
+        own: a user's objective, in place of those of the configuration.
         own_directions: `maximize` or `minimize` for each number that it returns.
         callbacks: called by Optuna with the study and every finished trial.
+
+    Attributes:
+        space: the dimensions.
+        objectives: names of the metrics that are optimised.
+        directions: `maximize` or `minimize` for each of them.
+        constraints: the bound of every metric that has one: the least of what is maximized, else
+            the most.
+        trials: of the whole study; a grid has no more than its points.
+        sampler: from the number of trials to the sampler of the next.
+        pruner: ends trials early.
+        changes_weights: true when a trial's weights are not those of the searched model.
+
+    Raises:
+        ConfigError: for a bad configuration or space.
+        DataError: for data that cannot be measured on.
+        UnsupportedError: for figures of hardware of a model that has none in any format.
     """
 
-    mg: MaseGraph
-    samples: Samples
-    config: Table
-    builder: str | Callable[..., Any] | None = None
-    own: Objective | None = None
-    own_directions: tuple[str, ...] = ("maximize",)
-    callbacks: tuple[Callable[..., None], ...] = ()
-    evaluator: Evaluator = field(init=False)
-    space: Space = field(init=False)
-    _graphs: dict[str, MaseGraph] = field(init=False, default_factory=dict)
-    _candidate: Candidate | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self._check_tables()
-        named = () if self.own is not None else self.objectives
-        self._check_metrics(named)
-        metrics = tuple(dict.fromkeys((*named, *self.constraints, *self.recorded)))
-        training, _ = self._trainer("training")
-        recipe = Recipe(training, *self._trainer("finetuning"))
-        observer = str(self.config.get("observer", "minmax"))
-        evaluator = Evaluator(metrics, self.samples, observer, recipe, self._task)
-        graph = canonicalize(self.mg, Space.formats(self.config.get("space", {})))
-        evaluator.check(graph)
-        object.__setattr__(self, "evaluator", evaluator)
-        object.__setattr__(self, "space", Space.parse(graph, self.config.get("space", {})))
-        self._graphs["{}"] = graph
-        self._check_space()
-        self.sampler()
-        self.pruner()
-        if not self.changes_weights:
-            object.__setattr__(self, "_candidate", evaluator.prepare(graph))
-
-    def _check_tables(self) -> None:
-        check_keys("search", self.config, TABLES)
-        if self.own is not None and "objectives" in self.config:
-            raise ConfigError("search: give objectives in the configuration, or one of your own")
-        for direction in self.own_directions if self.own is not None else ():
-            if direction not in ("maximize", "minimize"):
+    def __init__(
+        self,
+        mg: MaseGraph,
+        samples: Samples,
+        config: Table,
+        builder: str | Callable[..., Any] | None = None,
+        own: Objective | None = None,
+        own_directions: Sequence[str] = ("maximize",),
+        callbacks: Sequence[Callable[..., None]] = (),
+    ) -> None:
+        check_keys("search", config, TABLES)
+        config = _with_start(config)
+        self.mg, self.samples, self.config, self.builder = mg, samples, config, builder
+        self.own, self.callbacks = own, callbacks
+        self._task = task_of(config.get("task", "classification"))
+        figure = self._task.metric.name
+        self.constraints = {k: float(v) for k, v in config.get("constraints", {}).items()}
+        if own is None:
+            self.objectives = tuple(config.get("objectives", (figure,)))
+            self._check_metrics((*self.objectives, *self.constraints))
+            self.directions = tuple(METRICS[name] for name in self.objectives)
+        else:
+            if "objectives" in config:
                 raise ConfigError(
-                    f"search: a direction is {direction!r}; allowed: maximize, minimize"
+                    "search: give objectives in the configuration, or one of your own"
                 )
+            for direction in own_directions:
+                check_choice("search: a direction", direction, DIRECTIONS)
+            self._check_metrics(tuple(self.constraints))
+            count, self.directions = len(own_directions), tuple(own_directions)
+            self.objectives = (OWN,) if count == 1 else tuple(f"{OWN}_{n}" for n in range(count))
+        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
+            raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
+        self.trials = check_integer("search: trials", config.get("trials", 50), 1)
+        # Metrics that cost nothing are always recorded.
+        recorded = (*((figure,) if samples.labels is not None else ()), "average_bits")
+        named = () if own is not None else self.objectives
+        metrics = tuple(dict.fromkeys((*named, *self.constraints, *recorded, "memory_bits")))
+        recipe = Recipe(self._trainer("training")[0], *self._trainer("finetuning"))
+        observer = str(config.get("observer", "minmax"))
+        self._evaluator = Evaluator(metrics, samples, observer, recipe, self._task)
+        tables = config.get("space", {})
+        graph = canonicalize(mg, Space.formats(tables))
+        self._evaluator.check(graph)
+        if not (tables.get("architecture") or tables.get("skip")):
+            self._evaluator.check_hardware(graph)
+        self.space = Space.parse(graph, tables)
+        self._graphs = {"{}": graph}
+        self._check_space()
+        sampler, seed = str(config.get("sampler", "tpe")), int(config.get("seed", 0))
+        if sampler == "grid":
+            self.trials = min(self.trials, math.prod(map(len, self.space.grid().values())))
+        self.sampler = sampler_factory(sampler, self.space, seed, config.get("sampler_options", {}))
+        pruner = str(config.get("pruner", "nop"))
+        self._prunes = pruner != "nop" and own is None
+        if self._prunes and self.objectives != (figure,):
+            raise ConfigError(
+                f"search: a pruner compares {figure} while a trial runs, and the objectives are "
+                f"{', '.join(self.objectives)}; allowed: {figure} alone"
+            )
+        self.pruner = make_pruner(pruner, config.get("pruner_options", {}))
+        trains = "training" in config or "finetuning" in config
+        changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
+        self.changes_weights = trains or changes
+        self._candidate = None if self.changes_weights else self._evaluator.prepare(graph)
 
-    def _check_metrics(self, named: Sequence[str]) -> None:
+    def _check_metrics(self, names: Sequence[str]) -> None:
         of_tasks = {task.metric.name for task in TASKS.values()}
-        for name in (*named, *self.constraints):
+        for name in names:
             if name not in METRICS:
                 raise ConfigError(f"search: no metric is called {name!r}; {nearest(name, METRICS)}")
             if name in of_tasks - {self._task.metric.name}:
@@ -130,10 +168,6 @@ class Task:
                     f"search: the task {self._task.name} is measured by {self._task.metric.name}, "
                     f"not {name}; give the task whose metric it is"
                 )
-        if not self.objectives or len(set(self.objectives)) < len(self.objectives):
-            raise ConfigError(f"search: objectives are {list(self.objectives)}; give each once")
-        if not isinstance(self.trials, int) or self.trials < 1:
-            raise ConfigError(f"search: trials is {self.trials!r}; allowed: a number from 1")
 
     def _check_space(self) -> None:
         if not self.space.dimensions:
@@ -149,75 +183,26 @@ class Task:
                 )
             check_arguments(self.builder, self.space.architecture)
 
-    @property
-    def objectives(self) -> tuple[str, ...]:
-        """Names of the metrics that are optimised."""
-        if self.own is not None:
-            count = len(self.own_directions)
-            return (OWN,) if count == 1 else tuple(f"{OWN}_{number}" for number in range(count))
-        return tuple(self.config.get("objectives", (self._task.metric.name,)))
-
-    @property
-    def directions(self) -> tuple[str, ...]:
-        """`maximize` or `minimize` for each objective."""
-        if self.own is not None:
-            return self.own_directions
-        return tuple(METRICS[name] for name in self.objectives)
-
-    @property
-    def constraints(self) -> dict[str, float]:
-        """The bound of every metric that has one: the least of what is maximized, else the most."""
-        return {key: float(value) for key, value in self.config.get("constraints", {}).items()}
-
-    @property
-    def recorded(self) -> tuple[str, ...]:
-        """Metrics that cost nothing and are always recorded."""
-        labelled = self.samples.labels is not None
-        return (*((self._task.metric.name,) if labelled else ()), "average_bits", "memory_bits")
-
-    @property
-    def _task(self) -> TrainingTask:
-        return task_of(self.config.get("task", "classification"))
-
-    @property
-    def changes_weights(self) -> bool:
-        """True when a trial's weights are not those of the searched model."""
-        tables = self.config.get("space", {})
-        trains = "training" in self.config or "finetuning" in self.config
-        changes = any(bool(tables.get(name)) for name in ("architecture", "skip", "prune"))
-        return trains or changes
-
-    @property
-    def trials(self) -> int:
-        """Trials of the whole study; a grid has no more than its points."""
-        asked: int = self.config.get("trials", 50)
-        if self.config.get("sampler") == "grid" and hasattr(self, "space"):
-            return min(asked, math.prod(map(len, self.space.grid().values())))
-        return asked
-
-    def sampler(self) -> Callable[[int], BaseSampler]:
-        """Return the function from the number of trials to the sampler of the next."""
-        return sampler_factory(
-            str(self.config.get("sampler", "tpe")),
-            self.space,
-            int(self.config.get("seed", 0)),
-            self.config.get("sampler_options", {}),
-        )
-
-    def pruner(self) -> BasePruner:
-        """Pruner that ends trials early."""
-        figure = self._task.metric.name
-        if self._prunes and self.own is None and self.objectives != (figure,):
+    def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
+        table = self.config.get(name)
+        if table is None:
+            return None, False
+        legal = ["epochs", "learning_rate", "batch_size", "seed"]
+        legal += ["learn_steps"] if name == "finetuning" else []
+        if not isinstance(table, Mapping):
             raise ConfigError(
-                f"search: a pruner compares {figure} while a trial runs, and the objectives are "
-                f"{', '.join(self.objectives)}; allowed: {figure} alone"
+                f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
             )
-        name = str(self.config.get("pruner", "nop"))
-        return make_pruner(name, self.config.get("pruner_options", {}))
+        check_keys(f"search: {name}", table, legal)
+        options = dict(table)
+        learns = options.pop("learn_steps", False)
+        check_bool("search: learn_steps", learns)
+        return Trainer(**options), learns
 
-    @property
-    def _prunes(self) -> bool:
-        return bool(self.config.get("pruner", "nop") != "nop")
+    def first_parameters(self) -> dict[str, Any] | None:
+        """Return the proposals of the first trial of a search that has a `start`."""
+        start = self.config.get("start")
+        return None if start is None else self.space.first_parameters(self._graphs["{}"], start)
 
     def identity(self) -> Record:
         """Settings that make this search the same as another, but trials and sampler."""
@@ -225,23 +210,23 @@ class Task:
         for name, value in sorted(self.mg.model.state_dict().items()):
             digest.update(name.encode() + value.detach().contiguous().numpy().tobytes())
         digest.update(self.samples.digest().encode())
-        space = json.dumps(self.config.get("space", {}), sort_keys=True, default=spelled)
         identity = {
             "model": self.mg.name,
             "weights and samples": digest.hexdigest()[:16],
             "objectives": list(self.objectives),
             "constraints": self.constraints,
             "observer": self.config.get("observer", "minmax"),
-            "space": space,
+            "space": json.dumps(self.config.get("space", {}), sort_keys=True, default=spelled),
         }
         if self.config.get("start") is not None:
             identity["start"] = json.dumps(self.config["start"], sort_keys=True, default=list)
-        trained = {key: self.config.get(key) for key in ("training", "finetuning")}
-        identity |= {key: dict(value) for key, value in trained.items() if value is not None}
+        for key in ("training", "finetuning"):
+            if self.config.get(key) is not None:
+                identity[key] = dict(self.config[key])
         return identity | ({"task": self._task.name} if "task" in self.config else {})
 
     def run_trial(self, trial: Trial) -> tuple[float, ...]:
-        """Measure what a trial proposes; an error is recorded and fails the trial."""
+        """Measure a trial's proposals; an error is recorded and fails the trial."""
         import optuna
 
         def report(step: int, value: float) -> None:
@@ -250,8 +235,7 @@ class Task:
                 raise optuna.TrialPruned
 
         try:
-            reports = self._prunes and self.own is None
-            measured, parallelism = self.measure(trial, report if reports else None)
+            measured, parallelism = self.measure(trial, report if self._prunes else None)
             values = dict(measured.values) | self._own_values(measured.quantized, trial)
         except optuna.TrialPruned:
             raise
@@ -273,7 +257,7 @@ class Task:
         return tuple(values[name] for name in self.objectives)
 
     def _own_values(self, mg: MaseGraph, trial: object) -> dict[str, float]:
-        """Values of a user's own objective for a quantised graph.
+        """Values of a user's objective for a quantised graph.
 
         Raises:
             SearchError: when it returns something else than its numbers.
@@ -286,60 +270,59 @@ class Task:
             values = [float(number) for number in numbers]
         except (TypeError, ValueError):
             values = []
-        if len(values) != len(self.own_directions) or any(map(math.isnan, values)):
+        if len(values) != len(self.directions) or any(map(math.isnan, values)):
             raise SearchError(
-                f"the objective returned {returned!r}; expected are {len(self.own_directions)} "
+                f"the objective returned {returned!r}; expected are {len(self.directions)} "
                 "number(s), one a direction"
             )
         return dict(zip(self.objectives, values, strict=True))
 
-    def measure(self, trial: Proposer, report: Report | None = None) -> tuple[Measurement, Record]:
+    def measure(self, trial: BaseTrial, report: Report | None = None) -> tuple[Measurement, Record]:
         """Measure a trial's proposals; also return their parallelism."""
-        if self._candidate is not None:
-            config, parallelism = self.space.propose(trial)
-            return self.evaluator.measure(self._candidate, config, parallelism, report), parallelism
-        mg, space = self._architecture(trial)
-        skipped = space.propose_skips(trial)
-        mg = skip_transform_pass(mg, {"nodes": skipped})[0]
-        candidate = self.evaluator.prepare(mg, space.propose_prunings(trial, skipped), report)
+        candidate: Candidate | None = self._candidate
+        skipped: list[str] = []
+        space = self.space
+        if candidate is None:
+            mg, space = self._architecture(trial)
+            skipped = space.propose_skips(trial)
+            mg = skip_transform_pass(mg, {"nodes": skipped})[0]
+            prunings = space.propose_prunings(trial, skipped)
+            candidate = self._evaluator.prepare(mg, prunings, report)
         config, parallelism = space.propose(trial, skipped)
-        return self.evaluator.measure(candidate, config, parallelism, report), parallelism
+        return self._evaluator.measure(candidate, config, parallelism, report), parallelism
 
-    def _architecture(self, trial: Proposer) -> tuple[MaseGraph, Space]:
+    def _architecture(self, trial: BaseTrial) -> tuple[MaseGraph, Space]:
         if not self.space.architecture:
             return self._graphs["{}"], self.space
         assert self.builder is not None
         arguments = proposed(self.space.architecture, trial)
-        key = json.dumps(arguments, sort_keys=True, default=spelled)
+        key, tables = json.dumps(arguments, sort_keys=True, default=spelled), self.config["space"]
         if key not in self._graphs:
-            module = build(self.builder, arguments)
             if len(self._graphs) > KEPT_GRAPHS:
                 self._graphs.pop(list(self._graphs)[1])
-            self._graphs[key] = canonicalize(
-                trace(module, self.mg.example_inputs, name=self.mg.name),
-                Space.formats(self.config["space"]),
-            )
+            module = build(self.builder, arguments)
+            mg = trace(module, self.mg.example_inputs, name=self.mg.name)
+            self._graphs[key] = canonicalize(mg, Space.formats(tables))
         names = [node.name for node in self._graphs["{}"].nodes]
-        return self._graphs[key], Space.parse(self._graphs[key], self.config["space"], names)
+        return self._graphs[key], Space.parse(self._graphs[key], tables, names)
 
-    def _trainer(self, name: str) -> tuple[Trainer | None, bool]:
-        table = self.config.get(name)
-        if table is None:
-            return None, False
-        legal = ["epochs", "learning_rate", "batch_size", "seed"]
-        if name == "finetuning":
-            legal.append("learn_steps")
-        if not isinstance(table, Mapping):
-            raise ConfigError(
-                f"search: {name} is {table!r}; allowed: a table of {', '.join(legal)}"
-            )
-        check_keys(f"search: {name}", table, legal)
-        options = dict(table)
-        learns = options.pop("learn_steps", False)
-        check_bool("search: learn_steps", learns)
-        return Trainer(**options), learns
+
+def _with_start(config: Table) -> Table:
+    """Return a configuration whose `start` is read, with a space of formats around it.
+
+    Raises:
+        ConfigError: for a start that is no configuration, or a file without number formats.
+    """
+    start = config.get("start")
+    if start is None:
+        return config
+    if not isinstance(start, str | Path | Mapping):
+        raise ConfigError(f"search: start is {start!r}; allowed: number formats, or their file")
+    formats = start if isinstance(start, Mapping) else read_formats(start)
+    space = {"quantize": around(formats), **config.get("space", {})}
+    return {**config, "start": formats, "space": space}
 
 
 def finished(trials: Sequence[FrozenTrial]) -> int:
-    """Return how many trials have ended, those of dead workers aside."""
+    """Count the trials that have ended, those of dead workers aside."""
     return used([trial for trial in trials if trial.state.is_finished()])

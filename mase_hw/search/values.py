@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from mase_hw.errors import ConfigError
+
+if TYPE_CHECKING:
+    from optuna.trial import BaseTrial
 
 RANGE_KEYS = ("low", "high", "step")
 CHOICES, SAME_AS, WHEN, OTHERWISE, SHARED = "choices", "same_as", "when", "otherwise", "shared"
 Value = bool | int | float | str
-
-
-class Proposer(Protocol):
-    """Source of values for a space: an Optuna trial."""
-
-    def suggest_categorical(self, name: str, choices: Any) -> Any:
-        """Return one of the choices."""
-
-    def suggest_int(self, name: str, low: int, high: int, *, step: int = 1) -> int:
-        """Return an integer of a range."""
-
-    def suggest_float(self, name: str, low: float, high: float, *, step: float | None) -> float:
-        """Return a real number."""
 
 
 @dataclass(frozen=True)
@@ -44,43 +34,6 @@ class Dimension:
     high: float = 0
     step: float | None = None
 
-    @classmethod
-    def parse(cls, name: str, value: Any) -> Dimension | None:
-        """Return the dimension that a value of a configuration stands for; None for a constant.
-
-        Raises:
-            ConfigError: for an empty choice or a range that is none.
-        """
-        if isinstance(value, Mapping) and CHOICES in value:
-            if not set(value) <= {CHOICES, SHARED} or not isinstance(value[CHOICES], list | tuple):
-                raise ConfigError(
-                    f"space: {name} is {dict(value)!r}; choices are a list, and alone"
-                )
-            value = value[CHOICES]
-        if isinstance(value, list | tuple):
-            if not value:
-                raise ConfigError(f"space: {name} is an empty list; give at least one choice")
-            return cls(name, tuple(value))
-        if not isinstance(value, Mapping):
-            return None
-        unknown = sorted(set(value) - set(RANGE_KEYS))
-        if unknown or not {"low", "high"} <= set(value):
-            raise ConfigError(
-                f"space: {name} is {dict(value)!r}; a range has the keys low and high, "
-                "and step if it is not 1"
-            )
-        low, high, step = value["low"], value["high"], value.get("step")
-        numbers = [number for number in (low, high, step) if number is not None]
-        if any(
-            not isinstance(number, int | float) or isinstance(number, bool) for number in numbers
-        ):
-            raise ConfigError(f"space: the range of {name} holds {value!r}; allowed: numbers")
-        if low > high or (step is not None and step <= 0):
-            raise ConfigError(f"space: the range of {name} is empty: {dict(value)!r}")
-        if step is None and all(isinstance(number, int) for number in (low, high)):
-            step = 1
-        return cls(name, None, low, high, step)
-
     @property
     def values(self) -> tuple[Value, ...] | None:
         """Every value; None where the range is continuous."""
@@ -91,7 +44,7 @@ class Dimension:
         count = int((self.high - self.low) / self.step + 1e-9) + 1
         return tuple(self.low + index * self.step for index in range(count))
 
-    def propose(self, trial: Proposer) -> Value:
+    def propose(self, trial: BaseTrial) -> Value:
         """Return the value that a trial proposes."""
         if self.choices is not None:
             names = list(map(spelled, self.choices))
@@ -101,6 +54,18 @@ class Dimension:
                 self.name, int(self.low), int(self.high), step=int(self.step or 1)
             )
         return trial.suggest_float(self.name, self.low, self.high, step=self.step)
+
+    def nearest(self, wanted: object) -> Value | None:
+        """Return the value that comes nearest to another one; None where none compares."""
+        values = self.values
+        if values is not None and wanted in values:
+            return values[values.index(wanted)]
+        if isinstance(wanted, bool) or not isinstance(wanted, int | float):
+            return None
+        if values is None:
+            return min(max(float(wanted), self.low), self.high)
+        numbers = [v for v in values if isinstance(v, int | float) and type(v) is not bool]
+        return min(numbers, key=lambda item: abs(item - wanted), default=None)
 
 
 def spelled(value: object) -> Any:
@@ -112,11 +77,7 @@ def spelled(value: object) -> Any:
 
 @dataclass(frozen=True)
 class Tie:
-    """The value of another key.
-
-    Attributes:
-        key: of the same node, or `<node>.<key>`.
-    """
+    """The value of another key: of the same node, or `<node>.<key>`."""
 
     key: str
 
@@ -126,7 +87,7 @@ class Condition:
     """A value that counts under a condition.
 
     Attributes:
-        when: what keys, of the same node or `<node>.<key>`, may be for it to count.
+        when: the values of keys, of the same node or `<node>.<key>`, for which it counts.
         then: the value.
         otherwise: the value when it does not count; None leaves the key out.
     """
@@ -139,28 +100,21 @@ class Condition:
 Item = Value | Dimension | Tie | Condition
 
 
-def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
+def parse_item(name: str, value: Any, shared_name: str = "") -> Any:
     """Item of a search for a value of a node's entry.
 
     A list is a choice; a table has `choices`, or `low`, `high` and `step`, or `same_as`, each also
-    with `when` and `otherwise`, and with `shared = true`.
-
-    Args:
-        name: of a dimension that is the node's own.
-        value: as the file has it.
-        shared_name: of a dimension that all nodes of the entry share.
+    with `when` and `otherwise`, and with `shared = true`: then it has the shared name.
 
     Raises:
         ConfigError: for a table with other keys, an empty choice, or a range that is none.
     """
     if not isinstance(value, Mapping):
-        plain: Item = dimension_or(name, value)
-        return plain
+        return dimension_or(name, value)
     rest = dict(value)
     when, otherwise = rest.pop(WHEN, None), rest.pop(OTHERWISE, None)
     if rest.pop(SHARED, False):
         name = shared_name
-    item: Item
     if SAME_AS in rest:
         if len(rest) > 1 or not isinstance(rest[SAME_AS], str):
             raise ConfigError(f"space: {name} is {rest!r}; same_as is a key, and alone")
@@ -181,16 +135,51 @@ def parse_item(name: str, value: Any, shared_name: str = "") -> Item:
 
 
 def dimension_or(name: str, value: Any) -> Any:
-    """Return the dimension that a value of a configuration stands for, or a constant itself."""
-    dimension = Dimension.parse(name, value)
-    return value if dimension is None else dimension
+    """Return the dimension that a value of a configuration stands for, or a constant itself.
+
+    Raises:
+        ConfigError: for an empty choice or a range that is none.
+    """
+    if isinstance(value, Mapping) and CHOICES in value:
+        if not set(value) <= {CHOICES, SHARED} or not isinstance(value[CHOICES], list | tuple):
+            raise ConfigError(f"space: {name} is {dict(value)!r}; choices are a list, and alone")
+        value = value[CHOICES]
+    if isinstance(value, list | tuple):
+        if not value:
+            raise ConfigError(f"space: {name} is an empty list; give at least one choice")
+        return Dimension(name, tuple(value))
+    if not isinstance(value, Mapping):
+        return value
+    if not {"low", "high"} <= set(value) <= set(RANGE_KEYS):
+        raise ConfigError(
+            f"space: {name} is {dict(value)!r}; a range has the keys low and high, "
+            "and step if it is not 1"
+        )
+    low, high, step = value["low"], value["high"], value.get("step")
+    numbers = [number for number in (low, high, step) if number is not None]
+    if any(not isinstance(number, int | float) or isinstance(number, bool) for number in numbers):
+        raise ConfigError(f"space: the range of {name} holds {value!r}; allowed: numbers")
+    if low > high or (step is not None and step <= 0):
+        raise ConfigError(f"space: the range of {name} is empty: {dict(value)!r}")
+    if step is None and all(isinstance(number, int) for number in (low, high)):
+        step = 1
+    return Dimension(name, None, low, high, step)
 
 
 def dimensions_of(item: Any) -> list[Dimension]:
-    """Return the dimensions in a value: one, or none."""
+    """Return the dimensions in a value or a table."""
     if isinstance(item, Condition):
         return dimensions_of(item.then)
+    if isinstance(item, Mapping):
+        return [dimension for value in item.values() for dimension in dimensions_of(value)]
     return [item] if isinstance(item, Dimension) else []
+
+
+def proposed(item: Any, trial: BaseTrial) -> Any:
+    """Return a value or a table with the values that a trial proposes for its dimensions."""
+    if isinstance(item, Mapping):
+        return {key: proposed(value, trial) for key, value in item.items()}
+    return item.propose(trial) if isinstance(item, Dimension) else item
 
 
 def references_of(item: Any) -> set[str]:

@@ -41,9 +41,6 @@ class Lock(Protocol):
     def give(self) -> None:
         """Let another worker have it; nothing when it is not held."""
 
-    def close(self) -> None:
-        """Give it back for good."""
-
 
 class FileLock:
     """A lock of workers that share a file."""
@@ -59,22 +56,13 @@ class FileLock:
         """Let another worker have it."""
         fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def close(self) -> None:
-        """Give it back for good."""
-        self._file.close()
-
 
 def run_trials(task: Task, study: Study, lock: Lock, progress: Progress | None = None) -> None:
     """Run trials until the study has its number; an error of a trial does not end them.
 
-    Args:
-        task: the search.
-        study: its study.
-        lock: held by the worker that counts trials and begins one.
-        progress: called with (finished trials, trials).
+    The lock is held by the worker that counts trials and begins one.
     """
-    sampler, total = task.sampler(), task.trials
-    study.pruner = task.pruner()
+    study.pruner = task.pruner
 
     def objective(trial: Trial) -> tuple[float, ...]:
         trial.set_user_attr(WORKER, this_worker())
@@ -88,10 +76,10 @@ def run_trials(task: Task, study: Study, lock: Lock, progress: Progress | None =
             recover(study, [""])
             trials = study.get_trials(deepcopy=False)
             if progress:
-                progress(finished(trials), total)
-            if used(trials) >= total:
+                progress(finished(trials), task.trials)
+            if used(trials) >= task.trials:
                 break
-            study.sampler = sampler(len(trials))
+            study.sampler = task.sampler(len(trials))
             study.optimize(
                 objective, n_trials=1, catch=(Exception,), callbacks=list(task.callbacks)
             )
@@ -99,7 +87,7 @@ def run_trials(task: Task, study: Study, lock: Lock, progress: Progress | None =
         recover(study, [this_worker()])
         raise
     finally:
-        lock.close()
+        lock.give()
 
 
 def run_processes(
@@ -124,10 +112,11 @@ def run_processes(
                     deaths += 1
                     recover(study, [f"{socket.gethostname()}:{process.pid}"])
                     if deaths > DEATHS_PER_WORKER * workers:
+                        words = (shared / f"words-{process.pid}").read_text(errors="replace")
+                        last = (words.strip().splitlines() or ["it said nothing"])[-1]
                         raise SearchError(
                             f"{deaths} workers died, the last with status {process.returncode}: "
-                            f"{_last_words(shared, process.pid)}; finished trials are kept in "
-                            f"{store.url}"
+                            f"{last}; finished trials are kept in {store.url}"
                         )
                     alive.append(_start(shared))
                 if progress:
@@ -154,30 +143,20 @@ def write_task(task: Task, store: Store, shared: Path) -> None:
 
 
 def _start(shared: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "mase_hw.search.worker", str(shared)]
+    path = filter(None, [os.environ.get("PYTHONPATH"), str(Path(__file__).parents[2])])
+    threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     words = shared / f"words-{time.monotonic_ns()}"
     with words.open("wb") as file:
         process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "mase_hw.search.worker", str(shared)],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=file,
-            env=_environment(),
+            env={**threads, **os.environ, "PYTHONPATH": os.pathsep.join(path)},
             process_group=tool_group(),
         )
     words.rename(shared / f"words-{process.pid}")
     return process
-
-
-def _environment() -> dict[str, str]:
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), root]))
-    return {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
-
-
-def _last_words(shared: Path, process: int) -> str:
-    lines = (shared / f"words-{process}").read_text(errors="replace").strip().splitlines()
-    return lines[-1] if lines else "it said nothing"
 
 
 def read_task(shared: Path) -> tuple[Task, Store]:

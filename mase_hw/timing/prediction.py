@@ -21,7 +21,7 @@ from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
 # Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
-SETTLING_ROUNDS = 256
+SETTLING_ROUNDS = 192
 SETTLING_STEPS = 20_000_000
 # Inferences after which loops run at a steady pace.
 LOOP_INFERENCES = 3

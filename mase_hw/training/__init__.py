@@ -9,6 +9,7 @@ from mase_hw.training.loop import (
     accuracy,
     check_samples,
     evaluate,
+    loss_of,
 )
 from mase_hw.training.tasks import TASKS, Metric, Task, counted, scores_of, standard_error, task_of
 
@@ -27,6 +28,7 @@ __all__ = [
     "counted",
     "each",
     "evaluate",
+    "loss_of",
     "read_batch",
     "scores_of",
     "size",

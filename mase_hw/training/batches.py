@@ -1,4 +1,4 @@
-"""Batches of any origin, in one form: what the model is given, and labels."""
+"""Batches of any origin, in one form: inputs of the model, and labels."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Batch:
     """One batch.
 
     Attributes:
-        args: tensors that the model is given by position.
-        kwargs: tensors that it is given by name.
-        labels: what is wanted; None where the model's own loss needs none.
+        args: inputs of the model by position.
+        kwargs: inputs by name.
+        labels: targets; None where the model's own loss needs none.
     """
 
     args: tuple[Any, ...] = ()
@@ -39,7 +39,7 @@ class Batch:
 
     @property
     def inputs(self) -> Inputs:
-        """What the model is given, in the form that `of` takes."""
+        """Inputs of the model, in the form that `of` takes."""
         if self.kwargs:
             return self.kwargs
         return self.args[0] if len(self.args) == 1 else self.args
@@ -91,13 +91,7 @@ def read_batch(item: object) -> Batch:
 
 
 class Samples:
-    """Tensors of samples, drawn in batches in an order of one's own.
-
-    Args:
-        inputs: `[samples, ...]`, one or several.
-        labels: `[samples, ...]`.
-        batch_size: samples of a batch.
-    """
+    """Tensors `[samples, ...]` of inputs and labels, drawn in batches in a random order."""
 
     def __init__(self, inputs: Inputs, labels: Tensor, batch_size: int) -> None:
         self._inputs, self._labels, self._size = inputs, labels, batch_size

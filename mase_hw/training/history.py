@@ -62,7 +62,7 @@ class History:
     def save(self, path: str | Path) -> Path:
         """Write a table: epoch, losses, metric, and whether the epoch was kept."""
         target = Path(path)
-        with result_file(target) as made, made.open("w", newline="") as file:
+        with result_file(target) as path, path.open("w", newline="") as file:
             table = csv.writer(file)
             named = ("epoch", "loss", "validation_loss", f"validation_{self.metric}", "kept")
             table.writerow(named)

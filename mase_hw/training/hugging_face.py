@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.training.batches import Batch
 from mase_hw.training.history import Epoch, History
 from mase_hw.training.inputs import Inputs, take
-from mase_hw.training.loop import Progress, Recipe, check_samples, evaluate, loss_of, mean_loss
+from mase_hw.training.loop import Progress, Progressed, Recipe, check_samples, loss_of
 from mase_hw.training.tasks import Task, task_of
 
 
@@ -28,8 +29,8 @@ class _WithLoss(nn.Module):
         self.module, self._task = module, task
 
     def forward(self, inputs: Any, labels: Tensor) -> dict[str, Tensor]:
-        given = tuple(inputs) if isinstance(inputs, list) else inputs
-        return {"loss": loss_of(self.module, Batch.of(given, labels), self._task)}
+        args = tuple(inputs) if isinstance(inputs, list) else inputs
+        return {"loss": loss_of(self.module, Batch.of(args, labels), self._task)}
 
 
 @dataclass(frozen=True)
@@ -67,15 +68,20 @@ class TransformersTrainer(Recipe):
         if self.epochs == 0:
             return History()
         before = module.training
+        state = Progressed(module, task_of(self.task), validation)
         with tempfile.TemporaryDirectory(prefix="mase-hw-trainer-") as scratch:
             folder = Path(scratch) if self.checkpoint is None else self.checkpoint.with_suffix("")
-            watch = _Watch(module, validation, task_of(self.task), self.progress, self.epochs)
-            losses = self._run(module, inputs, labels, folder, watch)
+            losses = self._run(module, inputs, labels, folder, state)
         module.train(before)
-        return watch.keep_best(losses)
+        measured = {epoch.number: epoch for epoch in state.epochs}
+        state.epochs = [
+            replace(measured.get(number, Epoch(number, loss)), loss=loss)
+            for number, loss in enumerate(losses, 1)
+        ]
+        return state.keep_best()
 
     def _run(
-        self, module: nn.Module, inputs: Inputs, labels: Tensor, folder: Path, watch: _Watch
+        self, module: nn.Module, inputs: Inputs, labels: Tensor, folder: Path, state: Progressed
     ) -> list[float]:
         """Train, and return the loss of every epoch."""
         import transformers
@@ -100,7 +106,7 @@ class TransformersTrainer(Recipe):
             args=options,
             train_dataset=_Samples(inputs, labels),
             data_collator=default_collate,
-            callbacks=[_callback(watch)],
+            callbacks=[_callback(state, self.progress, self.epochs)],
         )
         trainer.remove_callback(transformers.PrinterCallback)
         find_last: Any = transformers.trainer_utils.get_last_checkpoint
@@ -123,59 +129,16 @@ class _Samples:
         return {"inputs": take(self._inputs, index), "labels": self._labels[index]}
 
 
-class _Watch:
-    """What is looked at after every epoch."""
-
-    def __init__(
-        self,
-        module: nn.Module,
-        validation: tuple[Inputs, Tensor] | None,
-        task: Task,
-        progress: Progress | None,
-        epochs: int,
-    ) -> None:
-        self._module, self._validation, self._task = module, validation, task
-        self._metric = task.metric
-        self._losses: dict[int, float] = {}
-        self._progress, self._total = progress, epochs
-        self._metrics: dict[int, float] = {}
-        self._best: dict[str, Tensor] = {}
-
-    def finish(self, epoch: int) -> None:
-        """Measure an epoch, and keep its weights where they are the best so far."""
-        if self._validation is not None:
-            metric = evaluate(self._module, *self._validation, metric=self._metric)
-            sign = 1.0 if self._metric.direction == "maximize" else -1.0
-            if all(sign * metric > sign * item for item in self._metrics.values()):
-                state = self._module.state_dict()
-                self._best = {key: value.detach().clone() for key, value in state.items()}
-            self._metrics[epoch] = metric
-            self._losses[epoch] = mean_loss(self._module, *self._validation, self._task)
-        if self._progress:
-            self._progress(epoch, self._total)
-
-    def keep_best(self, losses: list[float]) -> History:
-        """Give the module the weights of its best epoch; return what was recorded."""
-        epochs = [
-            Epoch(number, loss, self._metrics.get(number), self._losses.get(number))
-            for number, loss in enumerate(losses, 1)
-        ]
-        if not self._best:
-            return History(epochs, self._metric.name)
-        self._module.load_state_dict(self._best)
-        pick = max if self._metric.direction == "maximize" else min
-        best = pick(self._metrics, key=lambda item: self._metrics[item])
-        return History(epochs, self._metric.name, best)
-
-
-def _callback(watch: _Watch) -> Any:
+def _callback(progressed: Progressed, progress: Progress | None, epochs: int) -> Any:
     import transformers
 
     class Advance(transformers.TrainerCallback):
-        """Looks at every epoch."""
+        """Validates every epoch, whose loss is told later."""
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Setting) -> None:
             """Keep the weights of the epoch if they are the best so far."""
-            watch.finish(round(state.epoch))
+            progressed.finish(round(state.epoch), math.nan)
+            if progress:
+                progress(round(state.epoch), epochs)
 
     return Advance()

@@ -13,7 +13,7 @@ from mase_hw.errors import DataError
 Inputs = Tensor | tuple[Tensor, ...] | Mapping[str, Tensor]
 
 
-def read_inputs(given: object) -> Inputs:
+def read_inputs(values: object) -> Inputs:
     """Return inputs out of tensors, arrays or lists of numbers, their number alike in all.
 
     A tensor or an array is one input, a tuple or a list of them several by position, a mapping
@@ -22,12 +22,17 @@ def read_inputs(given: object) -> Inputs:
     Raises:
         DataError: for what holds no numbers, or inputs of different numbers of samples.
     """
-    if isinstance(given, Mapping):
-        named = {str(name): read_tensor(item) for name, item in given.items() if item is not None}
-        return _alike(named)
-    if isinstance(given, tuple | list) and given and all(map(is_array, given)):
-        return _alike(tuple(read_tensor(item) for item in given))
-    return read_tensor(given)
+    inputs: Inputs
+    if isinstance(values, Mapping):
+        inputs = {str(name): read_tensor(v) for name, v in values.items() if v is not None}
+    elif isinstance(values, tuple | list) and values and all(map(is_array, values)):
+        inputs = tuple(map(read_tensor, values))
+    else:
+        return read_tensor(values)
+    counts = {len(item) if item.dim() else 1 for item in tensors(inputs)}
+    if len(counts) > 1:
+        raise DataError(f"the inputs hold {sorted(counts)} samples; give as many of each")
+    return inputs
 
 
 def is_array(value: object) -> bool:
@@ -44,10 +49,10 @@ def read_tensor(value: object) -> Tensor:
     if isinstance(value, Tensor):
         return value
     try:
-        found = torch.as_tensor(value)
+        tensor = torch.as_tensor(value)
     except (TypeError, ValueError, RuntimeError) as error:
         raise DataError(f"data holds a {type(value).__name__}, no array: {error}") from error
-    return found.float() if found.dtype == torch.float64 else found
+    return tensor.float() if tensor.dtype == torch.float64 else tensor
 
 
 def each(inputs: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
@@ -99,10 +104,3 @@ def _named(inputs: Inputs, name: str) -> Tensor:
     if not isinstance(inputs, Mapping) or name not in inputs:
         raise DataError(f"a batch lacks the input {name!r} that the first one has")
     return inputs[name]
-
-
-def _alike(inputs: Inputs) -> Inputs:
-    counts = {len(item) if item.dim() else 1 for item in tensors(inputs)}
-    if len(counts) > 1:
-        raise DataError(f"the inputs hold {sorted(counts)} samples; give as many of each")
-    return inputs

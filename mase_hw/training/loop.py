@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from mase_hw.graph import MaseGraph
 from mase_hw.graph.captured import batch_size
 from mase_hw.training.batches import Batch, Samples, in_order
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.inputs import Inputs, read_inputs, size, take
+from mase_hw.training.inputs import read_inputs, size, take
 from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
 
 Progress = Callable[[int, int], None]
@@ -101,27 +101,26 @@ class Trainer(Recipe):
             DataError: for an empty data set, or a label outside the classes.
         """
         task = task_of(self.task)
-        check_data(module, data, labels, task)
+        check_samples(module, data, labels, task)
         held = None if validation is None else _pair(validation)
         parameters = [item for item in module.parameters() if item.requires_grad]
         if not parameters:
             raise ConfigError("training: the model has no parameter that trains")
         optimizer = torch.optim.Adam(parameters, self.learning_rate)
         samples = data if labels is None else Samples(data, labels, self.batch_size)
-        steps = max(1, self.epochs * _count(samples))
+        batches = len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
+        steps = max(1, self.epochs * batches)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-        state = _Progressed(module, optimizer, schedule, task.metric)
+        state = Progressed(module, task, held, {"optimizer": optimizer, "schedule": schedule})
         state.restore(self.checkpoint)
-        with _mode(module, training=True), _own_chance(parameters):
+        devices = sorted({item.device.index for item in parameters if item.device.type == "cuda"})
+        # The random numbers of the rest of the program stay as they were.
+        with _mode(module, training=True), torch.random.fork_rng(devices=devices):
             for epoch in range(len(state.epochs), self.epochs):
                 # Chance depends on the seed and the epoch's number alone: resuming repeats it.
                 torch.manual_seed(self.seed * 1_000_003 + epoch)
                 loss, losses = self._epoch(module, samples, epoch, task, optimizer, schedule)
-                metric, held_loss = None, None
-                if held is not None:
-                    metric = evaluate(module, *held, metric=task.metric)
-                    held_loss = mean_loss(module, *held, task)
-                state.finish(Epoch(epoch + 1, loss, metric, held_loss, losses))
+                state.finish(epoch + 1, loss, losses)
                 state.save(self.checkpoint)
                 if self.progress:
                     self.progress(epoch + 1, self.epochs)
@@ -199,14 +198,14 @@ def _in_range(batch: Batch) -> Iterator[None]:
     except IndexError as error:
         named = [(f"input {number}", value) for number, value in enumerate(batch.args)]
         named += [*batch.kwargs.items(), ("labels", batch.labels)]
-        found = [
+        ranges = [
             f"{name} from {int(value.min())} to {int(value.max())}"
             for name, value in named
             if isinstance(value, Tensor) and value.numel() and not value.is_floating_point()
         ]
         raise DataError(
             f"a batch holds a label outside the classes or a token that the model does not have "
-            f"({error}): {', '.join(found)}"
+            f"({error}): {', '.join(ranges)}"
         ) from error
 
 
@@ -218,52 +217,56 @@ def takes_labels(module: Any) -> bool:
     return "labels" in inspect.signature(call).parameters
 
 
-class _Progressed:
-    """What is carried from epoch to epoch, and kept in a checkpoint."""
+class Progressed:
+    """Epochs of a training as they end, and the weights of the best one.
+
+    Args:
+        module: that is trained.
+        task: its metric tells which epoch is best.
+        held: samples to validate on.
+        parts: what a checkpoint holds beside the module, by name.
+    """
 
     def __init__(
         self,
         module: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        schedule: torch.optim.lr_scheduler.LRScheduler,
-        metric: Metric,
+        task: Task,
+        held: tuple[Any, Tensor | None] | None,
+        parts: Mapping[str, Any] | None = None,
     ) -> None:
-        self._module, self._optimizer, self._schedule = module, optimizer, schedule
-        self._metric = metric
+        self._module, self._task, self._held = module, task, held
+        self._parts = {"model": module, **(parts or {})}
         self._best: tuple[int, dict[str, Tensor]] | None = None
         self.epochs: list[Epoch] = []
 
-    def finish(self, epoch: Epoch) -> None:
-        """Note an epoch, and its weights where they are the best so far."""
-        self.epochs.append(epoch)
-        if epoch.metric is None:
-            return
-        before = [item.metric for item in self.epochs[:-1] if item.metric is not None]
-        sign = 1.0 if self._metric.direction == "maximize" else -1.0
-        if all(sign * epoch.metric > sign * item for item in before):
-            weights = self._module.state_dict()
-            copies = {key: value.detach().clone() for key, value in weights.items()}
-            self._best = epoch.number, copies
+    def finish(self, number: int, loss: float, steps: Sequence[float] = ()) -> None:
+        """Validate and note an epoch, and its weights where they are the best so far."""
+        metric = held_loss = None
+        if self._held is not None:
+            metric = evaluate(self._module, *self._held, metric=self._task.metric)
+            held_loss = mean_loss(self._module, *self._held, self._task)
+            before = [item.metric for item in self.epochs if item.metric is not None]
+            sign = 1.0 if self._task.metric.direction == "maximize" else -1.0
+            if all(sign * metric > sign * item for item in before):
+                weights = self._module.state_dict()
+                copies = {key: value.detach().clone() for key, value in weights.items()}
+                self._best = number, copies
+        self.epochs.append(Epoch(number, loss, metric, held_loss, steps))
 
     def keep_best(self) -> History:
-        """Give the module the weights of its best epoch; return what was recorded."""
+        """Give the module the weights of its best epoch; return the record."""
         if self._best is None:
-            return History(self.epochs, self._metric.name)
+            return History(self.epochs, self._task.metric.name)
         self._module.load_state_dict(self._best[1])
-        return History(self.epochs, self._metric.name, self._best[0])
+        return History(self.epochs, self._task.metric.name, self._best[0])
 
     def save(self, path: Path | None) -> None:
         if path is None:
             return
-        state = {
-            "epochs": [vars(epoch) for epoch in self.epochs],
-            "best": self._best,
-            "model": self._module.state_dict(),
-            "optimizer": self._optimizer.state_dict(),
-            "schedule": self._schedule.state_dict(),
-        }
-        with whole_file(path) as made:
-            torch.save(state, made)
+        state = {name: part.state_dict() for name, part in self._parts.items()}
+        state |= {"epochs": [vars(epoch) for epoch in self.epochs], "best": self._best}
+        with whole_file(path) as file:
+            torch.save(state, file)
 
     def restore(self, path: Path | None) -> None:
         """Go on from a checkpoint where there is one."""
@@ -271,9 +274,8 @@ class _Progressed:
             return
         try:
             state = torch.load(path, weights_only=True)
-            self._module.load_state_dict(state["model"])
-            self._optimizer.load_state_dict(state["optimizer"])
-            self._schedule.load_state_dict(state["schedule"])
+            for name, part in self._parts.items():
+                part.load_state_dict(state[name])
             self.epochs = [Epoch(**item) for item in state["epochs"]]
             self._best = state["best"]
         except Exception as error:
@@ -281,18 +283,9 @@ class _Progressed:
 
 
 def check_samples(
-    module: nn.Module, inputs: Inputs, labels: Tensor, task: str | Task = "classification"
+    module: nn.Module, data: Any, labels: Tensor | None, task: str | Task = "classification"
 ) -> None:
-    """Refuse samples that a model cannot be trained or measured on.
-
-    Raises:
-        DataError: for an empty data set, samples of another shape, or a label outside the classes.
-    """
-    check_data(module, inputs, labels, task_of(task))
-
-
-def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) -> None:
-    """Refuse data that a model cannot be trained or measured on, as far as one batch shows.
+    """Refuse samples that a model cannot be trained or measured on, as far as one batch shows.
 
     Raises:
         DataError: for an empty data set, samples of another shape, or a label outside the classes.
@@ -320,7 +313,7 @@ def check_data(module: nn.Module, data: Any, labels: Tensor | None, task: Task) 
             f"samples of shape {_shapes(first)} do not fit the model: {error}{told}"
         ) from error
     wanted = first.labels if labels is None else labels
-    if wanted is None or not task.classes:
+    if wanted is None or not task_of(task).classes:
         return
     counted = wanted[wanted != IGNORED]
     if not counted.numel():
@@ -340,7 +333,7 @@ def _fixed_rows(module: Any) -> int | None:
 
 
 def _outputs(module: object, batch: Batch) -> object:
-    """Return a model's outputs; it is given labels where it has an input for them."""
+    """Return a model's outputs; it gets labels where it has an input for them."""
     if batch.labels is not None and takes_labels(module):
         batch = Batch(batch.args, {**batch.kwargs, "labels": batch.labels}, batch.labels)
     return batch.run(module)
@@ -348,10 +341,10 @@ def _outputs(module: object, batch: Batch) -> object:
 
 def _shapes(batch: Batch) -> str:
     """Return the shapes of one sample."""
-    given = [("", value) for value in batch.args]
-    given += [(f"{name} ", value) for name, value in batch.kwargs.items()]
+    inputs = [("", value) for value in batch.args]
+    inputs += [(f"{name} ", value) for name, value in batch.kwargs.items()]
     return ", ".join(
-        f"{name}{tuple(value.shape[1:])}" for name, value in given if isinstance(value, Tensor)
+        f"{name}{tuple(value.shape[1:])}" for name, value in inputs if isinstance(value, Tensor)
     )
 
 
@@ -394,13 +387,13 @@ def evaluate(
     if not count:
         raise DataError("the data set is empty; give at least one sample")
     if isinstance(metric, Metric):
-        found, name = metric.finish(total / count), metric.name
+        figure, name = metric.finish(total / count), metric.name
     else:
         columns = [torch.cat(column) for column in zip(*parts, strict=True)]
-        found, name = float(metric(*columns)), getattr(metric, "__name__", "the metric")
-    if math.isnan(found):
+        figure, name = float(metric(*columns)), getattr(metric, "__name__", "the metric")
+    if math.isnan(figure):
         raise DataError(f"{name} is not a number on these samples")
-    return found
+    return figure
 
 
 def metric_of(name: str) -> Metric:
@@ -409,10 +402,10 @@ def metric_of(name: str) -> Metric:
     Raises:
         ConfigError: when there is none.
     """
-    known = {task.metric.name: task.metric for task in reversed(list(TASKS.values()))}
-    if name not in known:
-        raise ConfigError(f"no metric is called {name!r}; known: {', '.join(sorted(known))}")
-    return known[name]
+    metrics = {task.metric.name: task.metric for task in reversed(list(TASKS.values()))}
+    if name not in metrics:
+        raise ConfigError(f"no metric is called {name!r}; known: {', '.join(sorted(metrics))}")
+    return metrics[name]
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> float:
@@ -425,11 +418,6 @@ def _pair(validation: Any) -> tuple[object, Tensor | None]:
     if pair and isinstance(validation[1], Tensor):
         return read_inputs(validation[0]), validation[1]
     return validation, None
-
-
-def _count(samples: Any) -> int:
-    """Return the number of batches; those of an iterable without a length are counted."""
-    return len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
 
 
 @contextlib.contextmanager
@@ -446,11 +434,3 @@ def _mode(module: object, *, training: bool) -> Iterator[None]:
         module.train(modes[module])
         for part, mode in modes.items():
             part.training = mode
-
-
-@contextlib.contextmanager
-def _own_chance(parameters: list[nn.Parameter]) -> Iterator[None]:
-    """Leave the random numbers of the rest of the program as they were."""
-    devices = sorted({item.device.index for item in parameters if item.device.type == "cuda"})
-    with torch.random.fork_rng(devices=devices):
-        yield

@@ -28,7 +28,7 @@ class Metric:
         direction: `maximize` or `minimize`.
         measure: sum and number of terms of one batch.
         finish: from the mean to the figure.
-        share: whether it is a share of independent samples, whose standard error is known.
+        share: whether it is a share of independent samples, which has a standard error.
     """
 
     name: str
@@ -87,9 +87,9 @@ def scores_of(outputs: object) -> Tensor:
         return outputs
     if isinstance(outputs, Mapping):
         for name in ("logits", "last_hidden_state"):
-            if isinstance(outputs.get(name), Tensor):
-                found: Tensor = outputs[name]
-                return found
+            scores = outputs.get(name)
+            if isinstance(scores, Tensor):
+                return scores
         outputs = [value for name, value in outputs.items() if name != "loss"]
     elif hasattr(outputs, "logits"):
         return scores_of(outputs.logits)

@@ -68,6 +68,9 @@ class Subject:
         ).folder
         self.top = self.wrapped.bus.kind.module
         self._folder = folder
+        self._texts = {
+            name: (self.project / name).read_bytes() for name in sources(self.project, LISTING)
+        }
         self._environment = {**EFFORT, "BUS_REPORT": str(folder / "report.json")}
         if name == "reload":
             self._environment |= _images(self.project, folder)
@@ -86,15 +89,18 @@ class Subject:
             and item.file not in taken
         ]
 
+    def has(self, item: Mutation) -> bool:
+        """Whether the design has the mutated module; wrappers are of one design each."""
+        is_shared = "/mase_" in item.file and item.file in self._texts
+        return is_shared or item in self.mutations
+
     def prepare(self, chosen: Mapping[int, Mutation]) -> None:
         """Build with those mutations that it has; the tests of the unmutated design must pass."""
         if self._is_prepared:
             return
         self._is_prepared = True
-        texts = {
-            name: (self.project / name).read_bytes() for name in sources(self.project, LISTING)
-        }
-        for _ in write_combined(self.project, texts, chosen, None):
+        own = {number: item for number, item in chosen.items() if self.has(item)}
+        for _ in write_combined(self.project, self._texts, own, None):
             pass
         files = self.project / "files.f"
         if self.wrapped.tests:
@@ -168,7 +174,7 @@ def outcomes(subjects: Sequence[Subject], count: int, seed: int) -> Iterator[tup
     for number, item in chosen.items():
         by = ""
         for subject in subjects:
-            if by or not (subject.project / item.file).is_file():
+            if by or not subject.has(item):
                 continue
             subject.prepare(chosen)
             by, name = subject.killer(number), subject.name

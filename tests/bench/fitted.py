@@ -178,10 +178,9 @@ def _best_of(graph: MaseGraph, trained: Trained, held: tuple[Tensor, Tensor], tr
     from mase_hw.emit.flow import canonicalize
     from mase_hw.errors import MaseError
     from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-    from mase_hw.precision.configuration import configuration
     from mase_hw.precision.evaluation import Evaluator
-    from mase_hw.precision.operands import operands_of
     from mase_hw.precision.samples import Part, Samples
+    from mase_hw.precision.space import configuration, operands_of
 
     base, inputs = canonicalize(graph, {}), trained.split.train_inputs
     parts = Part([[inputs]], len(inputs)), Part([[held[0]]], len(held[1]), held[1])

@@ -24,9 +24,11 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests._quality import OUTSIDE, ROOT
+
 FOLDERS = ("ops", "passes", "formats", "graph")
 BINARY: dict[type[ast.operator], str] = {
     ast.Add: "-", ast.Sub: "+", ast.Mult: "+", ast.FloorDiv: "*", ast.Div: "*", ast.Mod: "*",
@@ -69,8 +71,9 @@ class Finder(ast.NodeVisitor):
         self._starts = [0]
         for line in lines:
             self._starts.append(self._starts[-1] + len(line))
-        self._lines = lines
-        self.visit(ast.parse(self._text))
+        self._lines, tree = lines, ast.parse(self._text)
+        self._dump = ast.dump(tree)
+        self.visit(tree)
 
     def visit(self, node: ast.AST) -> None:
         """Visit what is no message, type, name of a class or import."""
@@ -162,12 +165,17 @@ class Finder(ast.NodeVisitor):
         start, end = self._span(node)
         changed = self._text[:start] + text + self._text[end:]
         try:
-            ast.parse(changed)
+            tree = ast.parse(changed)
         except SyntaxError:
             return
-        if ast.dump(ast.parse(changed)) != ast.dump(ast.parse(self._text)):
+        if ast.dump(tree) != self._dump:
             was = self._text[start:end]
             self.found.append(Mutation(self._path, node.lineno, start, end, text, was))
+
+
+@cache
+def mutations(path: Path) -> list[Mutation]:
+    return Finder(path).found
 
 
 def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Mutation]:
@@ -178,7 +186,7 @@ def sample(count: int, seed: int, folders: Sequence[str] = FOLDERS) -> list[Muta
         paths = sorted((ROOT / "mase_hw" / folder).rglob("*.py"))
         every = [path for path in paths for _ in range(path.stat().st_size // 1000)]
         while len(found) < count * number // len(folders):
-            given = Finder(chance.choice(every)).found
+            given = mutations(chance.choice(every))
             item = chance.choice(given) if given else None
             if item is not None and item not in found:
                 found.append(item)
@@ -274,6 +282,9 @@ def copied(folder: Path) -> Path:
         if (ROOT / name).is_file():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
+    # An editable install would give the copy what lies outside the package here.
+    for name in OUTSIDE:
+        (folder / "mase_hw" / name).symlink_to(folder / name)
     author = ["-c", "user.name=copy", "-c", "user.email=copy@localhost"]
     for words in (["init"], ["add", "--all"], [*author, "commit", "--message", "copy"]):
         subprocess.run(["git", *words], cwd=folder, capture_output=True, check=True)

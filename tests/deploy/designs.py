@@ -1,5 +1,6 @@
 """Designs behind bus ports, with vectors of their integer reference."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,10 @@ def emit(
     if name == "mxint":
         options = {"config": MXINT, "parallelism": 2, **options}
     return mase_hw.emit_verilog(model, inputs, output=folder, deployment=deployment, **options)
+
+
+def design_hash(project: Path) -> int:
+    return int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
 
 
 def vectors(project: Path, count: int, seed: int = 0) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -103,6 +103,21 @@ def compiled(source: str, project: Path, folder: Path, *options: str) -> Path:
     return target
 
 
+def run_tests(
+    project: Path,
+    tests: str,
+    environment: Mapping[str, str],
+    names: Sequence[str] = (),
+    options: Sequence[str] = (),
+) -> int:
+    """Build a project's bus ports and run cocotb tests of this folder; return how many passed."""
+    bus = json.loads((project / "design.json").read_text())["bus"]
+    work = project.with_name("build")
+    work.mkdir()
+    executable = build(project, bus["module"], project / bus["files"], work, *options)
+    return run_cocotb(executable, project, f"tests.deploy.{tests}", environment, names)
+
+
 def run_cocotb(
     executable: Path,
     project: Path,

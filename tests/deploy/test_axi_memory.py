@@ -9,7 +9,7 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.errors import ConfigError
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import EVERY, QUICK, build, compiled, run_cocotb, save_vectors
+from tests.deploy.simulation import EVERY, QUICK, compiled, run_tests, save_vectors
 
 CASES: dict[str, tuple[str, BusOptions, dict[str, Any]]] = {
     "perceptron-32": ("perceptron", BusOptions("axi-memory", 32), {}),
@@ -41,16 +41,13 @@ def simulate(name: str, folder: Path, moments: int, names: Sequence[str] = ()) -
     pytest.importorskip("cocotbext.axi")
     design, bus, options = CASES[name]
     project = emit(design, folder / "net", bus, **options).folder
-    work = folder / "build"
-    work.mkdir()
-    executable = build(project, "top_memory", project / "bus" / "files.f", work)
     library = compiled(LIBRARY, project, folder, "-shared", "-fPIC")
     environment = {
         "BUS_VECTORS": str(save_vectors(folder / "vectors.npz", *vectors(project, 20))),
         "BUS_MOMENTS": str(moments),
         "BUS_LIBRARY": str(library),
     }
-    return run_cocotb(executable, project, "tests.deploy.memory_cocotb", environment, names)
+    return run_tests(project, "memory_cocotb", environment, names)
 
 
 @pytest.mark.parametrize(
@@ -79,11 +76,8 @@ def test_weights_outside_come_through_the_bus(own_clock: bool, tmp_path: Path) -
     pytest.importorskip("cocotbext.axi")
     bus = BusOptions("axi-stream", 32, own_clock)
     project = emit("perceptron", tmp_path / "net", bus, memory="external").folder
-    work = tmp_path / "build"
-    work.mkdir()
-    executable = build(project, "top_axis", project / "bus" / "files.f", work)
     environment = {
-        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20)))
+        "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
+        "BUS_MOMENTS": "40",
     }
-    environment["BUS_MOMENTS"] = "40"
-    assert run_cocotb(executable, project, "tests.deploy.external_cocotb", environment) == 3
+    assert run_tests(project, "external_cocotb", environment) == 3

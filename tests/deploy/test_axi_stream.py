@@ -10,7 +10,7 @@ import pytest
 from mase_hw.deploy.bus import BusOptions
 from mase_hw.emit.design import DesignSummary
 from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import EVERY, QUICK, SOME, build, run_cocotb, save_vectors
+from tests.deploy.simulation import EVERY, QUICK, SOME, run_tests, save_vectors
 
 pytest.importorskip("cocotbext.axi")
 
@@ -42,15 +42,13 @@ def simulate(
     project: Path, folder: Path, count: int, names: Sequence[str] = (), moments: int = QUICK
 ) -> tuple[int, float | None]:
     """Run the tests inside the simulator; return how many passed, and the interval."""
-    report, work = folder / "report.json", folder / "build"
-    work.mkdir()
-    executable = build(project, "top_axis", project / "bus" / "files.f", work)
+    report = folder / "report.json"
     environment = {
         "BUS_VECTORS": str(save_vectors(folder / "vectors.npz", *vectors(project, count))),
         "BUS_REPORT": str(report),
         "BUS_MOMENTS": str(moments),
     }
-    passed = run_cocotb(executable, project, "tests.deploy.axis_cocotb", environment, names)
+    passed = run_tests(project, "axis_cocotb", environment, names)
     return passed, json.loads(report.read_text())["interval"] if report.is_file() else None
 
 

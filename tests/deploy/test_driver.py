@@ -12,7 +12,7 @@ from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.driver import DriverError, Model, WrongDesignError
 from mase_hw.emit.design import DesignSummary
 from mase_hw.sim.layout import StreamLayout
-from tests.deploy.designs import emit, vectors
+from tests.deploy.designs import design_hash, emit, vectors
 from tests.deploy.simulation import compiled
 
 DESIGNS = {
@@ -79,10 +79,7 @@ class Nothing:
 
 
 def model_of(project: Path) -> Model:
-    import json
-
-    held = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
-    return Model(Nothing(held), project)
+    return Model(Nothing(design_hash(project)), project)
 
 
 @pytest.mark.parametrize("name", DESIGNS)

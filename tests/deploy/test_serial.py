@@ -1,6 +1,5 @@
 """A design at its serial pins: host driver, line, design, line, host driver."""
 
-import json
 import os
 import random
 import struct
@@ -14,8 +13,8 @@ from mase_hw.deploy.bus import BusOptions
 from mase_hw.deploy.driver import DriverError, Model, WrongDesignError, frames
 from mase_hw.deploy.driver.serial_device import SerialDevice
 from mase_hw.deploy.driver.simulated import CLOCKS_PER_BIT, TIMEOUT_BITS, SimulatedLine
-from tests.deploy.designs import emit, vectors
-from tests.deploy.simulation import build, build_pins, run_cocotb, save_vectors
+from tests.deploy.designs import design_hash, emit, vectors
+from tests.deploy.simulation import build_pins, run_tests, save_vectors
 
 Line = tuple[SimulatedLine, Path]
 
@@ -48,11 +47,8 @@ def line(project: Path, program: Path) -> Iterator[SimulatedLine]:
 def ask(line: SimulatedLine, records: bytes) -> frames.Answer:
     line.reset_input_buffer()
     line.records(records)
-    found = line.read(1 << 16)
-    assert found, "no answer"
-    end = frames.HEADER.size + frames.answer_length(found[: frames.HEADER.size])
-    assert len(found) == end, f"{len(found) - end} bytes behind an answer"
-    return frames.read_answer(found)
+    (answer,) = split(line.read(1 << 16))
+    return answer
 
 
 def driven(data: bytes) -> bytes:
@@ -65,6 +61,10 @@ def raw(bits: int) -> bytes:
 
 def raw_level(level: int) -> bytes:
     return b"L" + bytes([level])
+
+
+def rate(clocks: int) -> bytes:
+    return b"C" + struct.pack("<H", clocks)
 
 
 def idle(bits: int) -> bytes:
@@ -120,11 +120,7 @@ def faults(right: bytes) -> dict[str, tuple[bytes, int]]:
         ),
         "the line breaks": (raw(0) * 5, 7),
         "another rate": (
-            b"C"
-            + struct.pack("<H", CLOCKS_PER_BIT * 3 // 2)
-            + driven(right)
-            + b"C"
-            + struct.pack("<H", CLOCKS_PER_BIT),
+            rate(CLOCKS_PER_BIT * 3 // 2) + driven(right) + rate(CLOCKS_PER_BIT),
             None,
         ),
     }
@@ -153,10 +149,7 @@ def test_a_second_frame_before_the_answer_is_told(line: SimulatedLine, project: 
     model = Model(SerialDevice(line, timeout_s=0.1), project)
     right = frames.request(frames.RUN, 7, model.hash, model.inputs[0].pack(inputs).tobytes())
     line.records(driven(right + right))
-    found = line.read(1 << 16)
-    end = frames.HEADER.size + frames.answer_length(found[: frames.HEADER.size])
-    assert frames.read_answer(found[:end]).status == frames.WELL
-    assert frames.read_answer(found[end:]).status == 8
+    assert [item.status for item in split(line.read(1 << 16))] == [frames.WELL, 8]
 
 
 # Cycles of a bit for which a rate can be 3 % off, and a bit be sampled beside its middle.
@@ -166,10 +159,6 @@ FINE = 32
 @pytest.fixture(scope="module")
 def fine(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return pins(project, tmp_path_factory.mktemp("fine"), FINE)
-
-
-def rate(clocks: int) -> bytes:
-    return b"C" + struct.pack("<H", clocks)
 
 
 @pytest.mark.parametrize("clocks", [FINE - 1, FINE + 1])
@@ -189,7 +178,7 @@ def test_a_rate_off_by_3_percent_is_understood(fine: Path, project: Path, clocks
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_a_bit_is_looked_at_in_its_middle(fine: Path, project: Path, share: float) -> None:
     """What lies in the first or last third of each bit is not read."""
-    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    design = design_hash(project)
     frame = frames.request(frames.IDENTIFY, 5, design)
     edge = round(FINE * share)
     with SimulatedLine(fine, project) as line:
@@ -288,7 +277,7 @@ def answer_of(design: int, sequence: int, payload: bytes = b"", status: int = 0)
 
 
 def test_an_answer_of_another_design_is_refused(project: Path) -> None:
-    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    design = design_hash(project)
     for status in (frames.WELL, 5, frames.WRONG_HASH):
         line = Answers(answer_of(design, 1), answer_of(design ^ 1 << 40, 2, bytes(3), status))
         model = Model(SerialDevice(line, timeout_s=0.01), project)
@@ -300,7 +289,7 @@ def test_an_answer_of_another_design_is_refused(project: Path) -> None:
 def test_an_answer_is_asked_for_again(project: Path) -> None:
     """An answer that is damaged, late, of an earlier frame, or an error is asked for thrice."""
     assert [*frames.STATUS] == [*range(10)]
-    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    design = design_hash(project)
     good = answer_of(design, 4, bytes([1, 2, 3]))
     wrong = {
         "wrong checksum": damaged(answer_of(design, 2, bytes(3)), 17),
@@ -326,7 +315,7 @@ def test_an_answer_is_asked_for_again(project: Path) -> None:
 
 
 def test_an_answer_comes_in_parts(project: Path) -> None:
-    design = int(json.loads((project / "design.json").read_text())["bus"]["hash"], 16)
+    design = design_hash(project)
     line = Slow(answer_of(design, 1), answer_of(design, 2, bytes([1, 2, 3])))
     model = Model(SerialDevice(line), project)
     assert model(np.zeros((1, 6), int)).tolist() == [[1, 2, 3]]
@@ -344,9 +333,7 @@ def test_the_end_of_a_simulation_is_told(tmp_path: Path) -> None:
 
 
 def test_a_glitch_on_a_silent_line_is_nothing(line: SimulatedLine, project: Path) -> None:
-    line.records(
-        b"C" + struct.pack("<H", 1) + raw(0b1111111110) + b"C" + struct.pack("<H", CLOCKS_PER_BIT)
-    )
+    line.records(rate(1) + raw(0b1111111110) + rate(CLOCKS_PER_BIT))
     assert line.read(100) == b""
     Model(SerialDevice(line, timeout_s=0.1), project)
 
@@ -370,14 +357,10 @@ def test_several_streams_share_a_frame(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_the_pins_speak_with_another_serial_line(project: Path, tmp_path: Path) -> None:
     pytest.importorskip("cocotbext.uart")
-    (tmp_path / "build").mkdir()
-    sources = project / "bus" / "files.f"
-    options = ("-GCLOCKS_PER_BIT=16", "-GTIMEOUT_BITS=64")
-    executable = build(project, "top_uart", sources, tmp_path / "build", *options)
-    design = json.loads((project / "design.json").read_text())["bus"]["hash"]
     environment = {
         "BUS_VECTORS": str(save_vectors(tmp_path / "vectors.npz", *vectors(project, 20))),
         "BUS_CLOCKS_PER_BIT": "16",
-        "BUS_HASH": design,
+        "BUS_HASH": f"{design_hash(project):016x}",
     }
-    assert run_cocotb(executable, project, "tests.deploy.uart_cocotb", environment) == 1
+    options = ("-GCLOCKS_PER_BIT=16", "-GTIMEOUT_BITS=64")
+    assert run_tests(project, "uart_cocotb", environment, options=options) == 1

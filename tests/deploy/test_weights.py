@@ -17,7 +17,7 @@ from mase_hw.errors import ConfigError, DataError, EmissionError
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.graph.weights import with_tensors
 from tests.deploy.designs import FACTORIES, emit
-from tests.deploy.simulation import build, run_cocotb
+from tests.deploy.simulation import run_tests
 
 BUS = BusOptions("axi-stream", 32)
 
@@ -65,11 +65,7 @@ def test_loaded_weights_are_those_of_another_emission(
 ) -> None:
     pytest.importorskip("cocotbext.axi")
     project = emit(name, tmp_path / "net", BUS, reload=["*"], **options).folder
-    environment = loads(name, project, tmp_path)
-    work = tmp_path / "build"
-    work.mkdir()
-    executable = build(project, "top_axis", project / "bus" / "files.f", work)
-    assert run_cocotb(executable, project, "tests.deploy.loading_cocotb", environment) == 4
+    assert run_tests(project, "loading_cocotb", loads(name, project, tmp_path)) == 4
 
 
 def test_headroom_takes_weights_that_are_larger(tmp_path: Path) -> None:

@@ -62,6 +62,16 @@ def test_weights_of_torchao_keep_their_codes(tmp_path):
     torch.testing.assert_close(mase_hw.trace(model, x)(x), model(x), rtol=1e-4, atol=1e-4)
 
 
+def test_weights_of_torchao_keep_their_zero_points():
+    from torchao.quantization import IntxWeightOnlyConfig, MappingType, PerAxis, quantize_
+
+    model, x = network()
+    options = {"granularity": PerAxis(0), "mapping_type": MappingType.ASYMMETRIC}
+    quantize_(model, IntxWeightOnlyConfig(weight_dtype=torch.int8, **options))
+    assert model[3].weight.zero_point.any()
+    torch.testing.assert_close(mase_hw.trace(model, x)(x), model(x), rtol=1e-4, atol=1e-4)
+
+
 def test_a_layer_that_finds_scales_as_it_runs_is_refused():
     from torchao.quantization import Int8DynamicActivationInt8WeightConfig, quantize_
 

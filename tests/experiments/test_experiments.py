@@ -1,9 +1,6 @@
 """Experiments: found by their files, listed, and the same table at every run."""
 
 import csv
-import json
-import subprocess
-import sys
 
 import pytest
 
@@ -11,6 +8,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.experiments import Experiment, Outcome, experiment, experiments, run_experiment
 from mase_hw.experiments._figures import draw_best_so_far, new_figure
 from mase_hw.experiments._subject import mean_and_error
+from tests.flow.perceptrons import json_command
 
 NAMES = {
     "areas", "compression-aware", "graph", "hardware-pareto", "lora", "mixed-precision",
@@ -83,11 +81,8 @@ def test_the_error_of_a_mean():
     assert (mean, error) == (2.0, pytest.approx(3**-0.5))
 
 
-def test_the_command_lists_them():
-    code = "from mase_hw.cli import main; main()"
-    command = [sys.executable, "-c", code, "experiment", "--json"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert set(json.loads(found.stdout)) == set(experiments())
+def test_the_command_lists_them(monkeypatch, capsys):
+    assert set(json_command(monkeypatch, capsys, "experiment")) == set(experiments())
 
 
 @pytest.mark.full

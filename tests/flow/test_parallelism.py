@@ -18,7 +18,7 @@ from mase_hw.graph import MaseGraph, common, metadata
 from mase_hw.ops import Call, Operator, operators
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.timing.prediction import predict
-from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, by_type, command, quantized
+from tests.flow.perceptrons import assert_bit_exact, by_type, command, quantized
 
 TABLE = """
 [parallelism]
@@ -85,26 +85,6 @@ def test_the_command_reads_the_same_table(tmp_path, monkeypatch, capsys):
 def test_a_number_beyond_a_dimension_is_bounded_by_it():
     mg = to_hardware(quantized(8, 12, 5), parallelism=10)
     assert (lanes(mg, "linear_0"), lanes(mg, "linear_2")) == ((8, 10), (10, 5))
-
-
-@pytest.mark.parametrize("uniform", [1, 2, 3, 4, 8])
-def test_auto_is_within_the_budget_and_no_worse_than_uniform(uniform):
-    graph = quantized(*JET_TAGGER)
-    reference = to_hardware(graph, parallelism=uniform)
-    budget = multipliers(reference)
-    chosen = to_hardware(graph, parallelism="auto", multipliers=budget)
-    assert 0 < multipliers(chosen) <= budget
-    assert predict(chosen).interval_cycles <= predict(reference).interval_cycles
-
-
-def test_auto_uses_a_growing_budget():
-    graph = quantized(*JET_TAGGER)
-    intervals = [
-        predict(to_hardware(graph, parallelism="auto", multipliers=budget)).interval_cycles
-        for budget in (4, 16, 64, 256, 1024)
-    ]
-    assert intervals == sorted(intervals, reverse=True)
-    assert intervals[-1] < intervals[0] / 50
 
 
 def test_auto_keeps_what_the_user_fixed():

@@ -9,8 +9,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError
 from mase_hw.formats.fixed import LONGER, Fixed
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.precision.configuration import configuration
-from mase_hw.precision.operands import operands_of
+from mase_hw.precision.space import configuration, operands_of
 
 
 def outlying() -> nn.Module:

@@ -7,6 +7,7 @@ from torch import fft, nn
 import mase_hw
 from mase_hw.emit.preflight import preflight
 from mase_hw.ops import Apply
+from tests.modules import Layers
 
 TURNS = torch.polar(torch.ones(5, 4), torch.linspace(-3, 3, 20).reshape(5, 4))
 FILTER = torch.complex(torch.linspace(-1, 1, 12), torch.linspace(2, -1, 12)).reshape(4, 3, 1)
@@ -74,17 +75,10 @@ def test_transforms_of_every_length_and_norm_are_those_of_torch(norm, length):
     torch.testing.assert_close(mg(x), function(x), rtol=1e-4, atol=1e-5)
 
 
-class Complex(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.randn(3, dtype=torch.complex64))
-
-    def forward(self, x):
-        return fft.irfft(fft.rfft(x) * self.weight)
-
-
 def test_a_complex_weight_is_trained_by_its_parts():
-    mg = mase_hw.trace(Complex(), torch.randn(6, 4))
+    weight = nn.Parameter(torch.randn(3, dtype=torch.complex64))
+    model = Layers(lambda m, x: fft.irfft(fft.rfft(x) * m.weight), weight=weight)
+    mg = mase_hw.trace(model, torch.randn(6, 4))
     weights = dict(mg.named_parameters())
     assert set(weights) == {"weight_real", "weight_imag"}
     mg(torch.randn(6, 4)).square().sum().backward()

@@ -19,6 +19,7 @@ from mase_hw.emit.preflight import notes
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, trace
 from mase_hw.training import Trainer
+from tests.modules import Layers
 
 LENGTH = 10
 SIZES = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 4}
@@ -73,16 +74,12 @@ def test_copies_files_and_formats_keep_it(graph, tmp_path):
     assert "hardware takes sequences of 10, as captured" in note
 
 
-class Mean(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.table, self.scores = nn.Embedding(40, 8), nn.Linear(8, 3)
-
-    def forward(self, ids):
-        return self.scores(self.table(ids).mean(1))
+def mean():
+    layers = {"table": nn.Embedding(40, 8), "scores": nn.Linear(8, 3)}
+    return Layers(lambda m, ids: m.scores(m.table(ids).mean(1)), **layers)
 
 
-@pytest.mark.parametrize("build", [build, Mean])
+@pytest.mark.parametrize("build", [build, mean])
 def test_what_sees_the_padding_takes_one_length(build):
     ids = text(4, LENGTH)["input_ids"]
     mg = trace(build().eval(), ids)

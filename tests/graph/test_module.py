@@ -12,6 +12,7 @@ import mase_hw
 from mase_hw.errors import CaptureError, ConfigError, MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
+from tests.modules import Layers
 
 ENTRY = {"name": "fixed", "data_in_width": 3, "weight_width": 3, "bias_width": 3}
 COARSE = {"default": {"config": ENTRY}}
@@ -76,17 +77,12 @@ def test_another_dtype_moves_weights_examples_and_results():
 def test_an_unrounded_run_is_the_float_model_bit_for_bit():
     from mase_hw.graph.quantized import GraphRun
 
-    class Mixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.table = nn.Embedding(10, 4)
-
-        def forward(self, ids):
-            x = self.table(ids)
-            return {"a": x * 0.044715 + 1e-6, "b": (ids * 0.5, [x.tanh()])}
+    def mixed(m, ids):
+        x = m.table(ids)
+        return {"a": x * 0.044715 + 1e-6, "b": (ids * 0.5, [x.tanh()])}
 
     ids = torch.randint(0, 10, (3, 5), generator=torch.Generator().manual_seed(0))
-    model = Mixed()
+    model = Layers(mixed, table=nn.Embedding(10, 4))
     mg = trace(model, ids, batched=False)
     found, expected = GraphRun(mg)([ids]), model(ids)
     assert type(found) is dict

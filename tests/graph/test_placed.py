@@ -53,7 +53,7 @@ def merged(x, index):
 def numbered(index):
     """The rows that PointNet++ repeats for each index."""
     sizes = [-1] + [1] * (index.dim() - 1)
-    return torch.arange(len(index)).view(sizes).repeat(1, *index.shape[1:])
+    return torch.arange(index.shape[0]).view(sizes).repeat(1, *index.shape[1:])
 
 
 def nearest(x):
@@ -103,10 +103,22 @@ CASES = {
     "computed, of merged rows": (lambda x, w: merged(x, nearest(x)), (4, 3)),
     "computed, of repeated rows": (lambda x, w: x[numbered(nearest(x)), nearest(x)], (4, 3)),
     "computed, of flat rows": (
-        lambda x, w: x[every(x)[:, None].repeat(1, 2).flatten(), x[..., 0].topk(2)[1].flatten()],
+        lambda x, w: x[
+            every(x)[:, None].repeat(1, 2).flatten(), x[..., 0].topk(2)[1].flatten()
+        ].view(x.shape[0], 2, 3),
         (4, 3),
     ),
     "computed, behind a dimension": (lambda x, w: x[every(x), :, x.sum(1).argmax(1)], (4, 3)),
+    "computed, of two dimensions": (
+        lambda x, w: x[every(x), :, x.sum((1, 2)).argmax(1) - 3, x.sum((1, 3)).argmax(1)],
+        (2, 3, 3),
+    ),
+    "added at computed, of two dimensions": (
+        written(
+            lambda y, x, w: assign(y, (every(x), x[:, 0].argmax(1), x[:, 1].argmax(1)), x[:, 1, 1])
+        ),
+        (3, 3),
+    ),
     "computed, from the end": (lambda x, w: x[every(x), x[..., 0].argmax(1) - 4], (4, 3)),
     "computed, whole": (lambda x, w: x.argsort(1)[every(x)[:, None], x.topk(2)[1] // 2], (4,)),
     "written at computed": (

@@ -9,23 +9,23 @@ from mase_hw.errors import MaseError
 from mase_hw.graph import trace
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.reference import IntegerReference, spec
+from mase_hw.ops import Apply
 from mase_hw.passes.compression.lora import insert_lora_adapter_transform_pass
 from mase_hw.passes.configuration import FLOAT
+from tests.modules import Layers
 
 FIXED = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
 
 
-class Tokens(nn.Module):
-    """Numbers that are no integers, behind indices."""
+def tokens():
+    """Return a model of numbers that are no integers, behind indices."""
 
-    def __init__(self):
-        super().__init__()
-        self.embedding, self.head = nn.Embedding(9, 6), nn.Linear(6, 3)
-
-    def forward(self, ids):
-        x = self.embedding(ids)
+    def function(m, ids):
+        x = m.embedding(ids)
         x = x * 0.5 + 0.044715 * x - (1.5 - x) / 4
-        return self.head(x), ids + 1, ids * 0.5
+        return m.head(x), ids + 1, ids * 0.5
+
+    return Layers(function, embedding=nn.Embedding(9, 6), head=nn.Linear(6, 3)).eval()
 
 
 IDS = torch.arange(12).reshape(3, 4) % 9
@@ -38,7 +38,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("name", ["nothing", "linear"])
 def test_numbers_keep_their_values_behind_whole_numbers(name):
-    model = Tokens().eval()
+    model = tokens()
     mg = quantize(trace(model, IDS), CONFIGS[name])
     with torch.no_grad():
         found, expected = GraphRun(mg, only=())([IDS]), model(IDS)
@@ -48,7 +48,7 @@ def test_numbers_keep_their_values_behind_whole_numbers(name):
 
 
 def test_numbers_are_rounded_in_their_format():
-    model = Tokens().eval()
+    model = tokens()
     mg = quantize(trace(model, IDS), CONFIGS["all"])
     with torch.no_grad():
         found, expected = mg(IDS), model(IDS)
@@ -56,7 +56,7 @@ def test_numbers_are_rounded_in_their_format():
 
 
 def test_a_graph_of_whole_numbers_is_quantized_when_a_layer_is():
-    mg = trace(Tokens().eval(), IDS)
+    mg = trace(tokens(), IDS)
     assert not mg.is_quantized
     assert not quantize(mg, CONFIGS["nothing"]).is_quantized
     assert quantize(mg, CONFIGS["linear"]).is_quantized
@@ -122,17 +122,9 @@ def test_a_reference_that_is_not_kept_computes_the_same(kept, monkeypatch):
     assert torch.equal(found, whole)
 
 
-class Whole(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("numbers", torch.tensor([[3, 1, 0, -2]]))
-
-    def forward(self, x):
-        return x * 0 + self.numbers
-
-
 def test_whole_numbers_that_a_format_does_not_hold_are_its_nearest_ones():
     fractions = {"name": "fixed", "data_in_width": 6, "data_in_frac_width": 9}
-    mg = quantize(trace(Whole(), torch.randn(2, 4)), {"default": {"config": fractions}})
+    whole = Apply(lambda x, numbers: x * 0 + numbers, torch.tensor([[3, 1, 0, -2]]))
+    mg = quantize(trace(whole, torch.randn(2, 4)), {"default": {"config": fractions}})
     step = 2.0**-9
     assert torch.equal(mg(torch.randn(1, 4)), torch.tensor([[31, 31, 0, -32]]) * step)

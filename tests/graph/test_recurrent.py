@@ -8,6 +8,7 @@ from torch.utils._pytree import tree_leaves
 import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.preflight import preflight
+from tests.modules import Layers
 
 KINDS = {
     "LSTM": nn.LSTM,
@@ -35,15 +36,8 @@ class Model(nn.Module):
         return found, *(state.transpose(0, 1) for state in last)
 
 
-class Results(nn.Module):
-    """A layer, of which its results alone are returned."""
-
-    def __init__(self, layer):
-        super().__init__()
-        self.layer = layer
-
-    def forward(self, values):
-        return self.layer(values)[0]
+def results_of(layer):
+    return Layers(lambda m, values: m.layer(values)[0], layer=layer)
 
 
 def close(model, inputs):
@@ -84,7 +78,7 @@ def test_a_sequence_without_a_batch_is_one_inference(kind, batch_first):
     mg = mase_hw.trace(layer, values)
     for found, expected in zip(tree_leaves(mg(values)), tree_leaves(layer(values)), strict=True):
         torch.testing.assert_close(found, expected)
-    assert not preflight(quantize(mase_hw.trace(Results(layer), values)))
+    assert not preflight(quantize(mase_hw.trace(results_of(layer), values)))
 
 
 def test_projections_and_dropout():
@@ -100,19 +94,14 @@ def test_a_cell_is_its_step(kind, given):
     cell, values = kind(3, 4).eval(), torch.randn(3, 3)
     state = torch.randn(3, 4)
 
-    class Loop(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.cell = cell
+    def loop(m, x, start):
+        pair = isinstance(m.cell, nn.LSTMCell)
+        hidden = (start, start) if pair else start
+        hidden = m.cell(x, hidden) if given else m.cell(x + start[:, :3])
+        hidden = m.cell(x, hidden)
+        return hidden[0] if pair else hidden
 
-        def forward(self, x, start):
-            pair = isinstance(self.cell, nn.LSTMCell)
-            hidden = (start, start) if pair else start
-            hidden = self.cell(x, hidden) if given else self.cell(x + start[:, :3])
-            hidden = self.cell(x, hidden)
-            return hidden[0] if pair else hidden
-
-    model = Loop().eval()
+    model = Layers(loop, cell=cell).eval()
     mg = mase_hw.trace(model, (values, state))
     assert mg.batched
     torch.testing.assert_close(mg(values, state), model(values, state))
@@ -140,24 +129,21 @@ def test_a_layer_is_bit_exact(kind, tmp_path):
     assert mase_hw.simulate(project, samples=20, stall=0.3).bit_exact
 
 
-class Heads(nn.Module):
-    """Queries, keys and values of one layer, as vision transformers take them apart."""
+def heads(unbinds):
+    """Return a model that takes apart what one layer computes, as vision transformers do."""
 
-    def __init__(self, unbinds):
-        super().__init__()
-        self.layer = nn.Linear(4, 12)
-        self.unbinds = unbinds
-
-    def forward(self, x):
-        parts = self.layer(x).reshape(x.shape[0], -1, 3, 2, 2).permute(2, 0, 3, 1, 4)
-        query, key, value = parts.unbind(0) if self.unbinds else (parts[0], parts[1], parts[2])
+    def function(m, x):
+        parts = m.layer(x).reshape(x.shape[0], -1, 3, 2, 2).permute(2, 0, 3, 1, 4)
+        query, key, value = parts.unbind(0) if unbinds else (parts[0], parts[1], parts[2])
         return (query @ key.transpose(-2, -1)) @ value
+
+    return Layers(function, layer=nn.Linear(4, 12)).eval()
 
 
 @pytest.mark.parametrize("unbinds", [True, False])
 def test_what_is_taken_apart_behind_a_permutation_keeps_the_batch_first(unbinds):
     torch.manual_seed(0)
-    model, x = Heads(unbinds).eval(), torch.randn(3, 5, 4)
+    model, x = heads(unbinds), torch.randn(3, 5, 4)
     mg = mase_hw.trace(model, x)
     assert mg.batched
     torch.testing.assert_close(mg(x), model(x))

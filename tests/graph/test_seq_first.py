@@ -6,6 +6,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.preflight import preflight
+from mase_hw.ops import Apply
 
 TOKENS, WIDTH, HEADS, ROWS = 3, 4, 2, 5
 CAUSAL = torch.ones(TOKENS, TOKENS, dtype=torch.bool).triu(1)
@@ -82,14 +83,11 @@ def test_time_before_the_batch_leaves_it_free(name):
 
 
 def test_what_mixes_the_first_dimension_has_its_batch_in_the_second_one():
-    class Mixed(nn.Module):
-        def forward(self, x):
-            return torch.softmax(x.transpose(0, 1), 1).transpose(0, 1)
-
-    mg = mase_hw.trace(Mixed(), torch.randn(2, TOKENS, WIDTH))
+    model = Apply(lambda x: torch.softmax(x.transpose(0, 1), 1).transpose(0, 1))
+    mg = mase_hw.trace(model, torch.randn(2, TOKENS, WIDTH))
     assert mg.batch_dims.of_input(0) == mg.batch_dims.of_result(0) == 1
     x = torch.randn(2, 7, WIDTH)
-    torch.testing.assert_close(mg(x), Mixed()(x))
+    torch.testing.assert_close(mg(x), model(x))
     assert preflight(mase_hw.quantize(mg)) == []
 
 

@@ -9,22 +9,19 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError
+from tests.modules import Layers
 
 SIXTEEN_BITS = {"name": "fixed", "data_in_width": 16, "weight_width": 16, "bias_width": 16}
 
 
-class Model(nn.Module):
-    """A function of a model with layers and a state of its own, and inputs."""
-
-    def __init__(self, function, state=(), sizes=(4, 6)):
-        super().__init__()
-        self.function = function
-        self.linear, self.gru = nn.Linear(*sizes), nn.GRU(*sizes)
-        self.vector = nn.Parameter(torch.randn(sizes[0]))
-        self.register_buffer("state", torch.zeros(state))
-
-    def forward(self, *inputs):
-        return self.function(self, *inputs)
+def model_of(function, state=(), sizes=(4, 6)):
+    return Layers(
+        function,
+        linear=nn.Linear(*sizes),
+        gru=nn.GRU(*sizes),
+        vector=nn.Parameter(torch.randn(sizes[0])),
+        state=torch.zeros(state),
+    ).eval()
 
 
 def part(m, x):
@@ -74,7 +71,7 @@ FREE = {
 @pytest.mark.parametrize("name", FREE)
 def test_what_is_written_or_made_for_the_rows_leaves_the_batch_free(name):
     torch.manual_seed(0)
-    model = Model(FREE[name], (1, 1, 1)).eval()
+    model = model_of(FREE[name], (1, 1, 1))
     graph = mase_hw.trace(model, torch.randn(8, 4))
     assert graph.batched
     x = torch.randn(8, 4)
@@ -88,7 +85,7 @@ def test_what_is_written_or_made_for_the_rows_leaves_the_batch_free(name):
 @pytest.mark.parametrize("equal", [True, False])
 def test_equal_rows_of_a_constant_are_one_row(place, equal):
     rows = torch.randn(1, 6).repeat(8, 1) if equal else torch.randn(8, 6)
-    model = Model(lambda m, x: m.linear(x) * getattr(m, place)).eval()
+    model = model_of(lambda m, x: m.linear(x) * getattr(m, place))
     setattr(model, place, rows)
     graph = mase_hw.trace(model, torch.randn(8, 4))
     assert graph.batched == equal
@@ -103,7 +100,7 @@ def frames(count, write):
         write(m, seen[..., -count:], x)
         return nn.functional.conv1d(seen, torch.ones(1, 2, count + 1))
 
-    return Model(function, (1, 2, count))
+    return model_of(function, (1, 2, count))
 
 
 def rolled(m, last, x):
@@ -155,15 +152,14 @@ def leaky(m, x):
 
 @pytest.mark.parametrize("write", [counted, leaky])
 def test_a_state_that_is_computed_of_itself_is_refused_with_what_to_write(write):
-    with pytest.raises(CaptureError, match=r"\(state\) at .*test_written.*take the state as an"):
-        mase_hw.trace(Model(write, (1, 4)).eval(), torch.randn(1, 4))
+    with pytest.raises(CaptureError, match=r"\(state\) at /.*take the state as an"):
+        mase_hw.trace(model_of(write, (1, 4)), torch.randn(1, 4))
 
 
 def test_a_mask_that_hides_nothing_is_no_mask():
-    class Masked(nn.Module):
-        def forward(self, x):
-            scores = torch.where(torch.ones(1, 4, dtype=torch.bool), x, -3.4e38)
-            return torch.softmax(scores + torch.zeros(1, 4), -1)
+    def masked(m, x):
+        scores = torch.where(torch.ones(1, 4, dtype=torch.bool), x, -3.4e38)
+        return torch.softmax(scores + torch.zeros(1, 4), -1)
 
-    graph = mase_hw.quantize(mase_hw.trace(Masked(), torch.randn(8, 4)))
+    graph = mase_hw.quantize(mase_hw.trace(Layers(masked), torch.randn(8, 4)))
     assert [node.name for node in graph.nodes if node.op == "call_function"] == ["softmax"]

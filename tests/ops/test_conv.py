@@ -22,7 +22,7 @@ from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Apply, Call, Order, TensorSpec, operators
 from tests.cells.rational import fixed_code
-from tests.engines import exact
+from tests.engines import as_predicted, exact
 
 FORMAT = Fixed(8, 4)
 WIDE = Fixed(32, 8)
@@ -160,7 +160,7 @@ def test_pools_are_torch(data):
     assert near.max() <= 0.5 + 1e-9
 
 
-def test_the_first_of_equal_maxima_wins():
+def test_the_first_of_equal_maxima_wins(tmp_path):
     graph = quantize(trace(Apply(lambda x: x.argmax(1)), (torch.randn(2, 6),)))
     number = spec(graph.inputs[0]).quantized
     top = number.maximum_code
@@ -169,6 +169,9 @@ def test_the_first_of_equal_maxima_wins():
     assert indices.flatten().tolist() == [1, 0]
     result = spec(next(node for node in graph.nodes if node.op == "call_function"))
     assert str(result.format) == "ufixed<3,0>"
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "project", parallelism=3)
+    few = torch.randint(-1, 2, (40, 6), generator=torch.Generator().manual_seed(0)).float()
+    assert as_predicted(project, few).elements == 40
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,30 @@ import mase_hw
 from mase_hw.cells.reorder import Reorder
 from mase_hw.emit.flow import to_hardware
 from mase_hw.geometry.growth import Growth
+from mase_hw.geometry.reorder import LEAST_BEATS, Reordering
 from mase_hw.geometry.runs import reshaped_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops import Apply
 from tests.engines import exact
 
 FEW = st.integers(1, 5)
+
+
+@settings(deadline=None)
+@given(st.integers(1, 40), st.integers(1, 12), FEW, FEW)
+def test_a_tensor_is_cut_anew_in_parts_that_are_alike(rows, size, one, other):
+    data = TensorSpec((rows, size), torch.float32, parallelism=(1, min(one, size)))
+    result = data.with_parallelism(1, min(other, size))
+    whole = Reordering.of(data, result, tuple(range(rows * size)))
+    part, count = whole.parts
+    for name in ("beats_in", "beats_out"):
+        order, elements = getattr(part, name), rows * size // count
+        numbers = [torch.where(order < 0, -1, order + n * elements) for n in range(count)]
+        assert torch.equal(torch.cat(numbers), getattr(whole, name))
+    least = max(data.tiles[1], result.tiles[1])
+    assert count == 1 or rows // count * least >= LEAST_BEATS
+    if rows % (-(-LEAST_BEATS // least)) == 0:
+        assert rows // count == -(-LEAST_BEATS // least)
 
 
 @given(FEW, FEW, st.integers(1, 13))

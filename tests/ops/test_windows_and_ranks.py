@@ -12,8 +12,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import FormatError
 from mase_hw.geometry.window import Axis
 from mase_hw.ops import Apply
-from mase_hw.ops.pooling._windows import listed
-from mase_hw.ops.pooling.window_index import window_index
+from mase_hw.ops.pooling.windows import listed, window_index
 from tests.engines import as_predicted
 
 pool = nn.functional

@@ -19,6 +19,7 @@ from mase_hw.passes.count import (
     report_operators_analysis_pass,
 )
 from mase_hw.passes.verify import verify_analysis_pass
+from tests.modules import Layers
 
 
 class Net(nn.Module):
@@ -69,13 +70,9 @@ def test_common_metadata_is_of_one_inference(mg):
     assert common(mg.node("getitem_1")).operands["data_in_0"].shape == (1, 2)
 
 
-class Gather(nn.Module):
-    def forward(self, x, index):
-        return torch.cat([x, torch.ops.aten.index(x, [None, index])], -1)
-
-
 def test_members_of_a_list_are_operands_of_their_own():
-    graph = trace(Gather(), (torch.randn(5, 4), torch.tensor([2, 0])))
+    model = Layers(lambda m, x, index: torch.cat([x, torch.ops.aten.index(x, [None, index])], -1))
+    graph = trace(model, (torch.randn(5, 4), torch.tensor([2, 0])))
     add_common_metadata_analysis_pass(graph)
     assert {name: spec.shape for name, spec in common(graph.node("index_1")).operands.items()} == {
         "data_in_0": (1, 4),

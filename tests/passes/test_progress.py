@@ -16,8 +16,13 @@ from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 from tests.modules import Layers
 
 
-def residual():
-    return Layers(lambda m, x: m.a(x) + x, a=nn.Linear(12, 12))
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(12, 12)
+
+    def forward(self, x):
+        return self.a(x) + x
 
 
 def nested():
@@ -62,16 +67,16 @@ MIXED = {
     },
 }  # fmt: skip
 CASES = {
-    "residual": (residual, (4, 12), FIXED),
+    "residual": (Residual, (4, 12), FIXED),
     "nested": (nested, (4, 8), FIXED),
     "shortcut": (shortcut, (1, 2, 6, 6), FIXED),
     "pooled": (pooled, (1, 2, 5, 5), FIXED),
     "centred": (centred, (4, 6), FIXED),
-    "residual mxint": (residual, (4, 12), layers(name="mxint", **BLOCKS)),
+    "residual mxint": (Residual, (4, 12), layers(name="mxint", **BLOCKS)),
     "nested mxint": (nested, (4, 8), layers(name="mxint", **BLOCKS)),
-    "residual minifloat": (residual, (4, 12), layers(name="fp8_e4m3")),
+    "residual minifloat": (Residual, (4, 12), layers(name="fp8_e4m3")),
     "shortcut minifloat": (shortcut, (1, 2, 6, 6), layers(name="fp8_e4m3")),
-    "residual scaled": (residual, (4, 12), MIXED),
+    "residual scaled": (Residual, (4, 12), MIXED),
 }
 cases = pytest.mark.parametrize("model", list(CASES))
 few = pytest.mark.parametrize(
@@ -142,7 +147,7 @@ def test_the_error_names_the_loop_and_the_depth(quantized, tmp_path):
         mase_hw.emit_verilog(quantized["residual"], output=output, queues={"x_fifo": 4})
     message = str(error.value)
     assert "the design would deadlock at add (" in message
-    assert "m.a(x) + x" in message
+    assert "return self.a(x) + x" in message
     assert "add waits for a, a waits for x, x waits for x_fifo, x_fifo waits for add" in message
     assert "x_fifo holds 4 and needs 11 or more" in message
     assert not output.exists()

@@ -8,6 +8,7 @@ import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.ops import Apply
+from tests.modules import Layers
 
 TOKENS, HEADS, SIZE = 5, 2, 3
 LOWEST = torch.finfo(torch.float32).min
@@ -138,17 +139,13 @@ def test_another_mask_stays(name):
 def test_the_numbers_of_tokens_say_which_are_padding():
     """A classifier that pads with the id 0 needs no input for the mask."""
 
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(40, HEADS * SIZE)
-            self.attend = fused(lambda ids: keys(ids.ne(0)))
-
-        def forward(self, ids):
-            return self.attend(self.embedding(ids), ids)
-
+    model = Layers(
+        lambda m, ids: m.attend(m.embedding(ids), ids),
+        embedding=nn.Embedding(40, HEADS * SIZE),
+        attend=fused(lambda ids: keys(ids.ne(0))),
+    )
     ids = torch.tensor([[3, 39, 7, 0, 0], [1, 2, 3, 4, 5]])
-    mg = mase_hw.quantize(mase_hw.trace(Model(), ids))
+    mg = mase_hw.quantize(mase_hw.trace(model, ids))
     assert PADDED not in targets(mg)
     assert preflight(mg) == []
     assert mg.inputs[0].meta["mase"].common.results["data_out_0"].format.width == 6

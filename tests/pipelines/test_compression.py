@@ -219,6 +219,24 @@ def test_a_sweep_visits_the_grid_and_records_failures(tmp_path):
     assert "weight_width = 3" in config.read_text()
 
 
+def test_criteria_of_pruning_have_one_name_everywhere(tmp_path):
+    mg, split = problem()
+    names = ["l2", "wanda", "snip", "taylor", "movement"]
+    steps = [{"pass": "prune", "sparsity": 0.5}]
+    grid = {"steps": steps, "sweep": {"steps.0.criterion": names}}
+    rows = sweep(mg, split, grid, output=tmp_path / "sweep").rows
+    assert [row["sparsity"] for row in rows] == [pytest.approx(0.5, abs=0.02)] * 5
+    space = {"prune": {"sparsity": 0.5, "criterion": names}}
+    config = {"space": space, "sampler": "grid", "objectives": ["accuracy", "sparsity"]}
+    result = mase_hw.search(mg, config, samples=split, output=tmp_path / "search")
+    assert not result.failed and result.trials == 5
+    of_names = {row["steps.0.criterion"]: row["accuracy"] for row in rows}
+    assert len(set(of_names.values())) > 1
+    for item in result.best:
+        assert item.parameters["prune.criterion"] in names
+        assert item.metrics["sparsity"] == pytest.approx(0.5, abs=0.02)
+
+
 BAD_PIPELINES = [
     ({"steps": []}, "steps is empty"),
     ({}, "steps is empty"),

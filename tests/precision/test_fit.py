@@ -5,6 +5,7 @@ import itertools
 import json
 import math
 import tomllib
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,18 +28,15 @@ from mase_hw.passes.canonical.software_metadata import add_software_metadata_ana
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.hardware.problem import Problem
 from mase_hw.precision import Fitted, fit_formats, train_formats
-from mase_hw.precision.accuracy import Scorer
 from mase_hw.precision.choice import Chooser, Pick, cheapest
-from mase_hw.precision.configuration import configuration, uniform
 from mase_hw.precision.cost import CostTable, cost_of, with_lanes
+from mase_hw.precision.evaluation import Goal
+from mase_hw.precision.figures import Scorer
 from mase_hw.precision.fitting import Fitting
-from mase_hw.precision.goal import Goal
-from mase_hw.precision.noise import NoiseTable, measured_options
-from mase_hw.precision.operands import Option, operands_of
-from mase_hw.precision.propagation import Measure, Propagation, Target
-from mase_hw.precision.ranges import with_ranges
+from mase_hw.precision.noise import Measure, NoiseTable, Propagation, Target, measured_options
 from mase_hw.precision.report import head, write
-from mase_hw.precision.samples import Part, Samples
+from mase_hw.precision.samples import Part, Samples, with_ranges
+from mase_hw.precision.space import Option, configuration, operands_of, uniform
 
 
 def spread(model: nn.Module) -> nn.Module:
@@ -86,6 +84,10 @@ def raw(mg: mase_hw.MaseGraph) -> Measure:
     return Measure([Target(node, power.rsqrt()) for node, power in powers])
 
 
+def asked(**goal: object) -> Fitted:
+    return fit_formats(perceptron(), **{"formats": ["fixed"], **goal})  # type: ignore[arg-type]
+
+
 def observed(mg: mase_hw.MaseGraph) -> mase_hw.MaseGraph:
     return add_software_metadata_analysis_pass(canonicalize(mg), {})[0]
 
@@ -122,15 +124,6 @@ def test_ranges_reach_as_far_as_samples_to_come() -> None:
         fresh = torch.randn(10_000, 4) if most > 1 else torch.rand(10_000, 4)
         assert float(fresh.max()) <= reached.maximum <= most
         assert -most <= reached.minimum <= (float(fresh.min()) if most > 1 else 0.0)
-
-
-@pytest.mark.full
-def test_the_same_seed_finds_the_same() -> None:
-    first, second = (
-        fit_formats(perceptron(), min_sqnr=25, seed=5, formats=["fixed"]) for _ in range(2)
-    )
-    assert first.config == second.config
-    assert first.rows == second.rows
 
 
 @pytest.mark.full
@@ -332,17 +325,20 @@ def test_formats_are_refused_without_the_weights_they_were_found_for(
     assert "with others it keeps less" in caplog.text
 
 
+class Results(nn.Module):
+    """A layer of whose results a function makes outputs."""
+
+    def __init__(self, outputs: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.outputs = nn.Linear(6, 5), outputs
+
+    def forward(self, x: Tensor) -> object:
+        return self.outputs(self.layer(x))
+
+
 def test_outputs_that_are_indices_count_by_equality() -> None:
-    class Index(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(6, 5)
-
-        def forward(self, x: Tensor) -> Tensor:
-            return self.layer(x).argmax(-1)
-
-    torch.manual_seed(0)
-    graph = mase_hw.trace(Index(), torch.randn(80, 6))
+    graph = mase_hw.trace(Results(lambda y: y.argmax(-1)), torch.randn(80, 6))
     found = fit_formats(graph, max_drop=5.0, formats=["fixed"])
     (equal,) = (item.equal for item in found.result.outputs.values())
     assert equal is not None
@@ -356,54 +352,34 @@ def test_outputs_that_are_indices_count_by_equality() -> None:
 
 
 def test_truths_beside_real_outputs_leave_the_bound_to_those() -> None:
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(6, 5)
-
-        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-            y = self.layer(x)
-            return y > 0, y
-
-    torch.manual_seed(0)
-    found = fit_formats(mase_hw.trace(Both(), torch.randn(80, 6)), min_sqnr=30, formats=["fixed"])
+    graph = mase_hw.trace(Results(lambda y: (y > 0, y)), torch.randn(80, 6))
+    found = fit_formats(graph, min_sqnr=30, formats=["fixed"])
     assert found.result.sqnr_db >= 30
     assert {item.sqnr_db is None for item in found.result.outputs.values()} == {True, False}
 
 
 @pytest.mark.full
 def test_the_best_agreement_within_a_budget() -> None:
-    tight, loose = (fit_formats(perceptron(), max_lut=lut, formats=["fixed"]) for lut in (420, 600))
+    tight, loose = asked(max_lut=420), asked(max_lut=600)
     assert tight.result.sqnr_db <= loose.result.sqnr_db
     assert tight.result.cost.lut <= 420
 
 
 @pytest.mark.full
 def test_a_run_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
+    seen: list[tuple[int, int]] = []
+    first = asked(min_sqnr=30, output=tmp_path, progress=lambda *pair: seen.append(pair))
+    assert seen == sorted(seen)
+    assert all(done <= total for done, total in seen)
 
     def refuse(*_: object) -> None:
         raise AssertionError("measured again")
 
     monkeypatch.setattr(NoiseTable, "add", refuse)
-    second = fit_formats(perceptron(), min_sqnr=30, output=tmp_path, formats=["fixed"])
-    assert second.config == first.config
+    second = asked(min_sqnr=30, output=tmp_path)
+    assert (second.config, second.rows) == (first.config, first.rows)
     with pytest.raises(AssertionError, match="measured again"):
-        fit_formats(perceptron(), min_sqnr=30, seed=1, output=tmp_path, formats=["fixed"])
-
-
-@pytest.mark.full
-def test_progress_only_grows() -> None:
-    seen: list[tuple[int, int]] = []
-    fit_formats(
-        perceptron(), min_sqnr=30, formats=["fixed"], progress=lambda *pair: seen.append(pair)
-    )
-    assert seen == sorted(seen)
-    assert all(done <= total for done, total in seen)
-
-
-def asked(**goal: object) -> Fitted:
-    return fit_formats(perceptron(), **{"formats": ["fixed"], **goal})  # type: ignore[arg-type]
+        asked(min_sqnr=30, seed=1, output=tmp_path)
 
 
 @pytest.mark.parametrize(

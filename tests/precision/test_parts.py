@@ -13,8 +13,7 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.agreement import closeness
 from mase_hw.precision import Fitted, fit_formats
-from mase_hw.precision.interval import of_loss, of_share, resolved_share, samples_for
-from mase_hw.precision.judging import Judge
+from mase_hw.precision.figures import Judge, of_loss, of_share, resolved_share, samples_for
 from mase_hw.precision.report import head, to_dict, write
 from mase_hw.precision.samples import Samples
 

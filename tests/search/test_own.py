@@ -8,31 +8,27 @@ import pytest
 import torch
 from torch import nn
 
+from mase_hw._config_file import write_config
 from mase_hw.cli._data import load_examples, load_split
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError, DataError, SearchError
 from mase_hw.graph import MaseGraph, trace
+from mase_hw.pipelines._steps import parse_steps
 from mase_hw.search import search
 from tests.flow.perceptrons import json_command
+from tests.search import problems
+from tests.search.problems import INPUTS, by_type, network, stored
 
-ENTRY = {"name": "fixed", "data_in_width": 8, "weight_width": [2, 4, 8], "bias_width": 8}
-SPACE = {"quantize": {"by": "type", "linear": {"config": ENTRY}}}
-INPUTS = torch.randn(60, 6, generator=torch.Generator().manual_seed(0))
-
-
-def graph():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    return trace(model, INPUTS[:16], name="tiny"), model
+SPACE = by_type(weight_width=[2, 4, 8])
 
 
 def run(folder, objective, trials=6, **options):
     config = {"trials": trials, "sampler": "grid", "space": SPACE}
-    return search(graph()[0], config, output=folder, objective=objective, **options)
+    return problems.run(folder, config, samples=None, objective=objective, **options)
 
 
 def test_an_objective_of_ones_own_sees_the_quantized_graph(tmp_path):
-    _, model = graph()
+    model = network(6, 8, 3)
     seen = []
 
     def distance(quantized, trial):
@@ -79,8 +75,7 @@ def test_an_objective_may_prune(tmp_path):
         return 1.0
 
     assert run(tmp_path, impatient).failed == {}
-    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{tmp_path / 'study.db'}")
-    states = [trial.state.name for trial in study.get_trials()]
+    states = [trial.state.name for trial in stored(tmp_path)]
     assert states == ["COMPLETE", "PRUNED"] * 3
 
 
@@ -112,7 +107,7 @@ def test_functions_need_this_process_and_directions_are_checked(tmp_path):
         run(tmp_path, lambda quantized, trial: 1.0, directions=["up"])
     config = {"space": SPACE, "objectives": ["average_bits"]}
     with pytest.raises(ConfigError, match="or one of your own"):
-        search(graph()[0], config, output=tmp_path, objective=lambda quantized, trial: 1.0)
+        problems.run(tmp_path, config, objective=lambda quantized, trial: 1.0)
 
 
 FACTORY = """
@@ -226,7 +221,7 @@ def test_a_function_builds_the_architectures(tmp_path):
         "space": {**SPACE, "architecture": architecture},
         "training": {"epochs": 1},
     }
-    data = (INPUTS[:40], labels[:40], INPUTS[40:], labels[40:])
+    data = (INPUTS[:40], labels[:40], INPUTS[40:60], labels[40:])
     result = search(
         trace(built(), INPUTS[:16]), config, output=tmp_path, samples=data, builder=built
     )
@@ -236,3 +231,60 @@ def test_a_function_builds_the_architectures(tmp_path):
     assert chosen["architecture.middle"].startswith("torch.nn.modules.linear.")
     with pytest.raises(ConfigError, match="one worker"):
         search(trace(built(), INPUTS[:16]), config, output=tmp_path, builder=built, workers=2)
+
+
+WIDTHS = {"data_in_width": 7, "data_in_frac_width": 4, "weight_width": 5, "bias_width": 9}
+FORMATS = {
+    "by": ["name"],
+    "linear_0": {"config": {"name": "fixed", **WIDTHS}},
+    "linear_2": {"config": {"name": "fixed", **WIDTHS, "weight_width": 6}},
+}
+
+
+def started(folder, **tables):
+    """Return the parameters of the trials of a search that starts from a file of formats."""
+    path = write_config(folder / "formats.toml", {"quantize": FORMATS})
+    config = {"trials": 4, "start": str(path), "sampler": "tpe", **tables}
+    problems.run(
+        folder,
+        config,
+        samples=None,
+        objective=lambda _, trial: float(sum(trial.params.values())),
+        directions=["minimize"],
+    )
+    return [trial.params for trial in stored(folder)]
+
+
+def test_the_first_trial_is_the_start_and_others_are_up_to_two_bits_narrower(tmp_path):
+    first, *others = started(tmp_path)
+    assert first["linear_0.weight_width"] == 5
+    assert first["linear_2.weight_width"] == 6
+    assert first["linear_2.bias_width"] == 9
+    assert not any("frac" in name for name in first)
+    assert len(others) == 3
+    for params in others:
+        assert all(first[name] - 2 <= value <= first[name] for name, value in params.items())
+
+
+def test_a_start_is_the_nearest_value_of_a_space_and_refused_where_it_is_none(tmp_path):
+    space = by_type(data_in_width=[4, 6, 12], weight_width={"low": 6, "high": 8})
+    first, *_ = started(tmp_path, space=space)
+    assert first["linear_0.data_in_width"] == 6
+    assert first["linear_0.weight_width"] == 6
+    other = write_config(tmp_path / "other.toml", {"parallelism": {"default": 2}})
+    for start, message in (
+        (3, "start is 3"),
+        (str(tmp_path / "no.toml"), "cannot be read"),
+        ({"by": ["name"], "linear_9": {"config": {}}}, "linear_9"),
+        (str(other), "no number formats"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            problems.run(tmp_path / "s", {"start": start}, objective=lambda *_: 0.0)
+
+
+def test_a_compression_reads_the_file_of_formats(tmp_path):
+    path = write_config(tmp_path / "formats.toml", {"quantize": FORMATS})
+    ((_, arguments),) = parse_steps([{"pass": "quantize", "config": str(path)}])
+    assert arguments["config"] == FORMATS
+    with pytest.raises(ConfigError, match="cannot be read"):
+        parse_steps([{"pass": "quantize", "config": "no.toml"}])

@@ -15,47 +15,27 @@ from pathlib import Path
 import optuna
 import pytest
 import torch
-from torch import nn
 
 import mase_hw
 from mase_hw._config_file import write_config
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import ConfigError, DataError, SearchError
-from mase_hw.graph import trace
 from mase_hw.passes.formats.quantize import quantize_transform_pass
-from mase_hw.search import Samples, search
 from mase_hw.search.objective import score
 from mase_hw.search.samplers import SAMPLERS
 from mase_hw.search.storage import ERROR, WORKER
+from tests.search import problems
+from tests.search.problems import by_type, problem, stored, study
 
 ROOT = Path(__file__).resolve().parents[2]
-BIAS = {"bias_width": 8}
-ENTRY = {"name": "fixed", "data_in_width": [4, 8], "weight_width": {"low": 3, "high": 8}, **BIAS}
 
 
 def space(**entry):
-    return {"quantize": {"by": "type", "linear": {"config": ENTRY | entry}}}
-
-
-def problem():
-    """A small classifier and samples that it was not trained on: accuracy varies with formats."""
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    inputs = torch.randn(90, 6)
-    with torch.no_grad():
-        labels = model(inputs).argmax(dim=1)
-    return trace(model, inputs[:16], name="tiny"), Samples(inputs, labels, inputs[:30])
+    return by_type(**{"data_in_width": [4, 8], "weight_width": {"low": 3, "high": 8}, **entry})
 
 
 def run(folder, config=None, **options):
-    mg, samples = problem()
-    given = {"trials": 8, "sampler": "random", "space": space()} | (config or {})
-    return search(mg, given, output=folder, samples=samples, **options)
-
-
-def stored(folder):
-    url = f"sqlite:///{folder / 'study.db'}"
-    return optuna.load_study(study_name="tiny", storage=url).get_trials()
+    return problems.run(folder, {"space": space()} | (config or {}), **options)
 
 
 @pytest.mark.first(2)
@@ -86,15 +66,8 @@ def test_a_search_repeats_and_goes_on_where_it_was(tmp_path, sampler):
         run(tmp_path / "cut", config, progress=interrupt)
     assert len(stored(tmp_path / "cut")) == 6
     run(tmp_path / "cut", config)
-    whole, cut = stored(tmp_path / "whole"), stored(tmp_path / "cut")
-    assert [trial.params for trial in whole] == [trial.params for trial in cut]
-    assert [trial.values for trial in whole] == [trial.values for trial in cut]
-
-
-def test_a_storage_whose_folder_cannot_be_made_is_refused(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(SearchError, match="file/deeper cannot be made: Not a directory"):
-        run(tmp_path / "out", {"trials": 1}, storage=tmp_path / "file" / "deeper" / "study.db")
+    whole, cut = ([(t.params, t.values) for t in stored(tmp_path / n)] for n in ("whole", "cut"))
+    assert whole == cut
 
 
 def test_a_grid_visits_every_point_once(tmp_path):
@@ -142,16 +115,11 @@ def test_constraints_bound_the_result(tmp_path):
     tables = space() | {"parallelism": {"default": [1, 2, 4, 8]}}
     config = {"space": tables, "trials": 20, "objectives": ["interval_cycles"]}
     result = run(tmp_path, config | {"constraints": {"multipliers": 20, "accuracy": 0.5}})
-    metrics = result.best[0].metrics
-    assert metrics["multipliers"] <= 20
-    assert metrics["accuracy"] >= 0.5
-    feasible = [
-        trial.user_attrs["metrics"]
-        for trial in stored(tmp_path)
-        if trial.user_attrs["metrics"]["multipliers"] <= 20
-        and trial.user_attrs["metrics"]["accuracy"] >= 0.5
-    ]
-    assert metrics["interval_cycles"] == min(found["interval_cycles"] for found in feasible)
+    metrics = [trial.user_attrs["metrics"] for trial in stored(tmp_path)]
+    feasible = [m for m in metrics if m["multipliers"] <= 20 and m["accuracy"] >= 0.5]
+    best = result.best[0].metrics
+    assert best in feasible
+    assert best["interval_cycles"] == min(item["interval_cycles"] for item in feasible)
     with pytest.raises(SearchError, match="none of 8 trials satisfies"):
         run(tmp_path / "none", {"constraints": {"average_bits": 1}})
 
@@ -169,43 +137,35 @@ def test_a_failed_trial_is_recorded_and_the_study_goes_on(tmp_path):
         run(tmp_path / "all", {"space": space(weight_width=[40, 41])})
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"sampler": "grid", "space": space(weight_width={"low": 2.0, "high": 8.0})}, "continuous"),
-        (
-            {"space": {"quantize": {"by": "name", "linear_9": {"config": ENTRY}}}},
-            "linear_9.*selects",
-        ),
-        ({"space": {"parallelism": {"conv": {"data_in_0_dim_0": [1]}}}}, "no node 'conv'"),
-        ({"space": space(weight_width=[])}, "empty list"),
-        ({"space": space(weight_width={"low": 8, "high": 2})}, "range of .* is empty"),
-        ({"space": space(weight_width={"from": 8})}, "keys low and high"),
-        ({"space": space(weight_wdth=[1, 2])}, "did you mean weight_width"),
-        ({"space": space(weight_width=8, data_in_width=8)}, "no dimension"),
-        (
-            {"space": {"quantize": {"by": "type", "conv2d": {"config": ENTRY}}}},
-            "none for a node of tiny",
-        ),
-        ({"sampler": "tpee"}, "did you mean tpe"),
-        ({"sampler": "tpe", "sampler_options": {"depth": 3}}, "sampler tpe: .*depth"),
-        ({"objectives": ["acuracy"]}, "did you mean accuracy"),
-        ({"objectives": []}, "objectives"),
-        ({"trials": 0}, "trials is 0"),
-        ({"trails": 3}, "did you mean trials"),
-    ],
-)
-def test_bad_searches_are_refused_before_the_first_trial(tmp_path, change, message):
-    with pytest.raises(ConfigError, match=message):
-        run(tmp_path, change)
-    assert not (tmp_path / "study.db").exists()
+BAD = [
+    ({"sampler": "grid", "space": space(weight_width={"low": 2.0, "high": 8.0})}, "continuous"),
+    ({"space": {"quantize": {"by": "name", "linear_9": {"config": {}}}}}, "linear_9.*selects"),
+    ({"space": {"parallelism": {"conv": {"data_in_0_dim_0": [1]}}}}, "no node 'conv'"),
+    ({"space": space(weight_width=[])}, "empty list"),
+    ({"space": space(weight_width={"low": 8, "high": 2})}, "range of .* is empty"),
+    ({"space": space(weight_width={"from": 8})}, "keys low and high"),
+    ({"space": space(weight_wdth=[1, 2])}, "did you mean weight_width"),
+    ({"space": space(weight_width=8, data_in_width=8)}, "no dimension"),
+    (
+        {"space": {"quantize": {"by": "type", "conv2d": {"config": problems.FIXED}}}},
+        "none for a node of tiny",
+    ),
+    ({"sampler": "tpee"}, "did you mean tpe"),
+    ({"sampler": "tpe", "sampler_options": {"depth": 3}}, "sampler tpe: .*depth"),
+    ({"objectives": ["acuracy"]}, "did you mean accuracy"),
+    ({"objectives": []}, "objectives"),
+    ({"trials": 0}, "trials is 0"),
+    ({"trails": 3}, "did you mean trials"),
+]
 
 
-def test_samples_without_labels_are_refused(tmp_path):
-    mg, _ = problem()
-    config = {"trials": 2, "space": space()}
+def test_bad_searches_are_refused_before_the_first_trial(tmp_path):
+    for change, message in BAD:
+        with pytest.raises(ConfigError, match=message):
+            run(tmp_path, change)
     with pytest.raises(DataError, match="needs labelled samples"):
-        search(mg, config, output=tmp_path)
+        run(tmp_path, samples=None)
+    assert not (tmp_path / "study.db").exists()
 
 
 def test_a_storage_of_another_study_is_refused(tmp_path):
@@ -214,10 +174,14 @@ def test_a_storage_of_another_study_is_refused(tmp_path):
         run(tmp_path, {"trials": 2, "space": space(data_in_width=[5, 6])})
     assert len(stored(tmp_path)) == 2
     (tmp_path / "notes.db").write_text("this is no data base, " * 100)
-    with pytest.raises(SearchError, match=r"notes\.db cannot be used"):
-        run(tmp_path, storage=tmp_path / "notes.db")
-    with pytest.raises(SearchError, match="nosuchbase://host/x cannot be used"):
-        run(tmp_path, storage="nosuchbase://host/x")
+    (tmp_path / "file").write_text("")
+    for storage, message in (
+        (tmp_path / "notes.db", r"notes\.db cannot be used"),
+        ("nosuchbase://host/x", "nosuchbase://host/x cannot be used"),
+        (tmp_path / "file" / "deeper" / "a.db", "file/deeper cannot be made: Not a directory"),
+    ):
+        with pytest.raises(SearchError, match=message):
+            run(tmp_path, storage=storage)
 
 
 def test_a_locked_storage_is_refused(tmp_path):
@@ -241,9 +205,8 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
         if killed or done < 3:
             return
         trials = stored(tmp_path)
-        running = [trial for trial in trials if trial.state.name == "RUNNING"]
-        for trial in running:
-            if WORKER in trial.user_attrs:
+        for trial in trials:
+            if trial.state.name == "RUNNING" and WORKER in trial.user_attrs:
                 process = int(trial.user_attrs[WORKER].rpartition(":")[2])
                 os.kill(process, signal.SIGKILL)
                 killed.append(trial.user_attrs[WORKER])
@@ -270,9 +233,7 @@ def test_killing_a_worker_loses_no_finished_trial(tmp_path):
 def test_a_worker_killed_before_its_trial_has_its_name(tmp_path):
     def begin_and_die(done, total):
         if done == 2:
-            url = f"sqlite:///{tmp_path / 'study.db'}"
-            study = optuna.load_study(study_name="tiny", storage=url)
-            assert WORKER not in study.ask().user_attrs
+            assert WORKER not in study(tmp_path).ask().user_attrs
 
     result = run(tmp_path, {"trials": 6}, workers=1, progress=begin_and_die)
     assert result.trials == 6
@@ -292,13 +253,13 @@ run(Path(sys.argv[1]), {"trials": 100_000}, workers=2, progress=show)
 
 
 def _workers(folder):
-    found = []
+    numbers = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = path.read_bytes().decode().split("\0")
             if "mase_hw.search.worker" in words and str(folder) in words[-2]:
-                found.append(int(path.parent.name))
-    return found
+                numbers.append(int(path.parent.name))
+    return numbers
 
 
 @pytest.mark.full
@@ -322,7 +283,6 @@ def test_workers_end_when_the_main_process_is_killed(tmp_path):
         time.sleep(0.1)
     assert _workers(shared) == []
     (left,) = shared.glob("mase-hw-search-*")
-    environment["TMPDIR"] = str(shared)
     again = "from mase_hw.search.worker import remove_leftovers; remove_leftovers()"
     subprocess.run([sys.executable, "-c", again], env=environment, cwd=ROOT, check=True)
     assert not left.exists()
@@ -330,10 +290,8 @@ def test_workers_end_when_the_main_process_is_killed(tmp_path):
 
 def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):
     run(tmp_path, {"trials": 3})
-    study = optuna.load_study(study_name="tiny", storage=f"sqlite:///{tmp_path / 'study.db'}")
-    trial = study.ask(
-        {"linear_0.data_in_width": optuna.distributions.CategoricalDistribution([4, 8])}
-    )
+    name = "linear_0.data_in_width"
+    trial = study(tmp_path).ask({name: optuna.distributions.CategoricalDistribution([4, 8])})
     host = stored(tmp_path)[0].user_attrs[WORKER].rpartition(":")[0]
     trial.set_user_attr(WORKER, f"{host}:{2**22 + 1}")
     result = run(tmp_path, {"trials": 5})
@@ -341,9 +299,7 @@ def test_a_trial_whose_process_is_gone_is_tried_again(tmp_path):
     assert result.trials == 5
     assert trials[3].state.name == "FAIL"
     again = [item for item in trials if item.user_attrs.get("retries") == 1]
-    assert [item.params["linear_0.data_in_width"] for item in again] == [
-        trial.params["linear_0.data_in_width"]
-    ]
+    assert [item.params[name] for item in again] == [trial.params[name]]
 
 
 def test_configuration_files_are_toml(tmp_path):
@@ -380,3 +336,31 @@ def test_the_result_on_rtl_is_the_trial_sample_for_sample(tmp_path):
     assert torch.equal(classes, score(quantized, samples.inputs).reshape(90, 3).argmax(dim=1))
     assert float((classes == samples.labels).double().mean()) == best.metrics["accuracy"]
     assert report.predicted_interval_cycles == best.metrics["interval_cycles"]
+
+
+def test_a_scheduler_that_is_not_there_is_named_and_dask_is_optional(tmp_path, monkeypatch):
+    monkeypatch.setattr("mase_hw.search.farm.CONNECT_SECONDS", 0.3)
+    with pytest.raises(SearchError, match=r"no Dask scheduler answers at 'tcp://127\.0\.0\.1:9'"):
+        run(tmp_path, dask="tcp://127.0.0.1:9")
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(SearchError, match=r"pip install 'mase-hw\[dask\]'"):
+        run(tmp_path, dask="tcp://127.0.0.1:9")
+
+
+@pytest.mark.full
+def test_two_dask_workers_share_a_study(tmp_path):
+    from distributed import LocalCluster
+
+    config = {"trials": 10, "space": space(weight_width=[6, 8, 40])}
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        result = run(tmp_path, config, workers=2, dask=cluster.scheduler_address)
+    trials = stored(tmp_path)
+    assert result.trials == len(trials) == 10
+    assert len({trial.user_attrs["worker"] for trial in trials}) == 2
+    # Trials that failed are recorded, and the study went on.
+    assert {trial.number for trial in trials if 40 in trial.params.values()} == set(result.failed)
+    alone = run(tmp_path / "alone", config)
+    assert sorted(str(sorted(trial.params.items())) for trial in trials) == sorted(
+        str(sorted(trial.params.items())) for trial in stored(tmp_path / "alone")
+    )
+    assert alone.best[0].metrics == result.best[0].metrics

@@ -5,17 +5,18 @@ import tomllib
 import optuna
 import pytest
 import torch
-from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import canonicalize
 from mase_hw.errors import CaptureError, ConfigError, DataError
-from mase_hw.graph import MaseGraph, trace
+from mase_hw.graph import MaseGraph
 from mase_hw.passes.compression.prune import report_sparsity_analysis_pass
 from mase_hw.passes.compression.skip import skip_transform_pass, skippable
-from mase_hw.search import Samples, search
+from mase_hw.search import Samples
 from mase_hw.search.objective import score
 from mase_hw.search.samplers import PRUNERS, make_pruner
+from tests.search import problems
+from tests.search.problems import network, problem, stored
 
 FORMATS = {
     "by": "type",
@@ -33,40 +34,18 @@ def tiny(hidden=8, layers=1):
 """
 
 
-def network(hidden=8):
-    torch.manual_seed(0)
-    return nn.Sequential(
-        nn.Linear(6, hidden), nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 3)
-    )
-
-
-def problem():
-    model = network()
-    inputs = torch.randn(120, 6)
-    with torch.no_grad():
-        labels = model(inputs).argmax(dim=1)
-    mg = trace(model, inputs[:16], name="tiny")
-    return mg, Samples(inputs[:60], labels[:60], inputs[:30], inputs[60:], labels[60:])
+WIDTHS = (6, 8, 8, 3)
 
 
 def run(folder, config, **options):
-    mg, samples = problem()
-    return search(
-        mg, {"trials": 6, "sampler": "random"} | config, output=folder, samples=samples, **options
-    )
-
-
-def stored(folder):
-    return optuna.load_study(
-        study_name="tiny", storage=f"sqlite:///{folder / 'study.db'}"
-    ).get_trials()
+    return problems.run(folder, {"trials": 6} | config, WIDTHS, **options)
 
 
 def assert_emitted_as_measured(folder, best):
     """Emit what a search wrote; its hardware has the accuracy of the trial."""
     mg = MaseGraph.load(folder / "best.mase")
     tables = tomllib.loads((folder / "best.toml").read_text())
-    _, samples = problem()
+    _, samples = problem(*WIDTHS)
     project = mase_hw.emit_verilog(mg, output=folder / "rtl", config=tables["quantize"])
     report = mase_hw.simulate(project, samples.inputs)
     (outputs,) = report.outputs.values()
@@ -168,12 +147,12 @@ def test_a_weight_without_a_format_takes_the_bits_of_a_float(tmp_path):
 
 
 def test_a_skipped_layer_leaves_its_operand():
-    mg = canonicalize(problem()[0])
+    mg = canonicalize(problem(*WIDTHS)[0])
     assert skippable(mg) == ["linear_2"]
     found, info = skip_transform_pass(mg, {"nodes": ["linear_2"]})
     assert info == {"skipped": ["linear_2"]}
     inputs = torch.randn(5, 6)
-    model = network()
+    model = network(*WIDTHS)
     assert torch.equal(found(inputs), model[4](model[3](model[1](model[0](inputs)))))
     for name, words in (("linear_0", "shape of its operand"), ("linear_9", "no node")):
         with pytest.raises(ConfigError, match=words):
@@ -212,35 +191,26 @@ def test_a_trial_out_of_memory_fails_alone(tmp_path, factory):
     assert all("memory" in message for message in result.failed.values())
 
 
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        ({"prune": {"sparsity": [0.5, 1.0]}}, "1.0; allowed: from 0 to below 1"),
-        ({"prune": {"sparsity": {"low": -0.1, "high": 0.5}}}, "-0.1; allowed"),
-        ({"prune": {"sparsty": [0.5]}}, "did you mean sparsity"),
-        ({"prune": {"linear_9": {"sparsity": [0.5]}}}, "'linear_9', neither"),
-        ({"skip": ["relu_1"]}, "'relu_1' matches no layer"),
-        ({"skip": ["("]}, "no expression"),
-        ({"architecture": {"hidden": [4, 8]}}, "a registered name or file.py:factory"),
-    ],
-)
-def test_bad_spaces_are_refused(tmp_path, space, message):
-    with pytest.raises(ConfigError, match=message):
-        run(tmp_path, {"space": space})
-    assert not (tmp_path / "study.db").exists()
+BAD = [
+    ({"space": {"prune": {"sparsity": [0.5, 1.0]}}}, "1.0; allowed: from 0 to below 1"),
+    ({"space": {"prune": {"sparsity": {"low": -0.1, "high": 0.5}}}}, "-0.1; allowed"),
+    ({"space": {"prune": {"sparsty": [0.5]}}}, "did you mean sparsity"),
+    ({"space": {"prune": {"linear_9": {"sparsity": [0.5]}}}}, "'linear_9', neither"),
+    ({"space": {"skip": ["relu_1"]}}, "'relu_1' matches no layer"),
+    ({"space": {"skip": ["("]}}, "no expression"),
+    ({"space": {"architecture": {"hidden": [4, 8]}}}, "a registered name or file.py:factory"),
+    ({"pruner": "meridian"}, "did you mean median"),
+    ({"pruner": "median", "pruner_options": {"depth": 1}}, "pruner median: .*depth"),
+    ({"pruner": "median", "objectives": ["accuracy", "lut"]}, "allowed: accuracy alone"),
+    ({"training": {"epoch": 1}}, "did you mean epochs"),
+    ({"training": {"epochs": -1}}, "epochs is -1"),
+]
 
 
 def test_bad_settings_are_refused(tmp_path, factory):
-    space = {"quantize": FORMATS}
-    for change, message in (
-        ({"pruner": "meridian"}, "did you mean median"),
-        ({"pruner": "median", "pruner_options": {"depth": 1}}, "pruner median: .*depth"),
-        ({"pruner": "median", "objectives": ["accuracy", "lut"]}, "allowed: accuracy alone"),
-        ({"training": {"epoch": 1}}, "did you mean epochs"),
-        ({"training": {"epochs": -1}}, "epochs is -1"),
-    ):
+    for change, message in BAD:
         with pytest.raises(ConfigError, match=message):
-            run(tmp_path, {"space": space} | change)
+            run(tmp_path, {"space": {"quantize": FORMATS}} | change)
     with pytest.raises(ConfigError, match="no argument 'hiden'; did you mean hidden"):
         run(tmp_path, {"space": {"architecture": {"hiden": [4]}}}, builder=factory)
     with pytest.raises(ConfigError, match="depend on the architecture"):
@@ -248,10 +218,11 @@ def test_bad_settings_are_refused(tmp_path, factory):
         run(tmp_path, {"space": mixed, "sampler": "grid"}, builder=factory)
     with pytest.raises(CaptureError, match="no model is called"):
         run(tmp_path, {"space": {"architecture": {"hidden": [4]}}}, builder="nothing")
-    mg, samples = problem()
+    _, samples = problem()
     with pytest.raises(DataError, match="training needs labelled samples"):
         bare = Samples(samples.inputs, samples.labels)
-        search(mg, {"space": space, "training": {}}, output=tmp_path, samples=bare)
+        run(tmp_path, {"space": {"quantize": FORMATS}, "training": {}}, samples=bare)
+    assert not (tmp_path / "study.db").exists()
 
 
 @pytest.mark.full
@@ -260,13 +231,13 @@ def test_a_search_that_trains_repeats(tmp_path, factory):
     config = {"space": space, "training": {"epochs": 1}, "finetuning": {"epochs": 1}, "trials": 4}
     for name in ("first", "second"):
         run(tmp_path / name, config, builder=factory)
-    first, second = stored(tmp_path / "first"), stored(tmp_path / "second")
-    assert [trial.params for trial in first] == [trial.params for trial in second]
-    assert [trial.user_attrs["result"]["predictions"] for trial in first] == [
-        trial.user_attrs["result"]["predictions"] for trial in second
-    ]
+    first, second = (
+        [(trial.params, trial.user_attrs["result"]["predictions"]) for trial in stored(folder)]
+        for folder in (tmp_path / "first", tmp_path / "second")
+    )
+    assert first == second
 
 
 def test_scores_of_a_graph_without_formats_are_its_own():
-    mg, samples = problem()
+    mg, samples = problem(*WIDTHS)
     assert torch.allclose(score(canonicalize(mg), samples.inputs), mg(samples.inputs), atol=1e-5)

@@ -131,5 +131,6 @@ SHRINKS = (
         keeps_format=True,
         jumps=True,
     ),
+    Formula("softsign", "mase.softsign.default", lambda x, math: x / (1 + abs(x))),
     Formula("tanhshrink", "mase.tanhshrink.default", lambda x, math: x - math.tanh(x)),
 )

@@ -48,8 +48,8 @@ from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
 from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
 from mase_hw.ops._tiling import Broadcasting, Growing
-from mase_hw.ops.movement._broadcast import aligned_order
-from mase_hw.ops.reductions._rows import Rows
+from mase_hw.ops.movement._indices import aligned_order
+from mase_hw.ops.reductions._reduce import Rows
 
 
 def masked_softmax(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -11,7 +11,21 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import Apply, Call, Example, example, example_values
 from mase_hw.ops._composite import composition
-from mase_hw.ops.comparison._masks import refuse_bits, truths
+
+
+def refuse_bits(call: Call) -> list[str]:
+    """Refuse operands that are whole numbers, whose bits torch combines."""
+    if call.result.dtype != "bool":
+        return ["it combines the bits of whole numbers; only masks have hardware"]
+    return []
+
+
+def truths(call: Call, operands: Sequence[Tensor]) -> list[Tensor]:
+    """Return each operand as 0 and 1; numbers hold where they are not zero."""
+    return [
+        operand if spec.dtype == "bool" else aten.ne.Scalar(operand, 0)
+        for spec, operand in zip(call.operands.values(), operands, strict=True)
+    ]
 
 
 def _refuse_sorter(call: Call) -> list[str]:

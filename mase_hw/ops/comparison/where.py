@@ -29,8 +29,8 @@ from mase_hw.ops._base import (
 from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
-from mase_hw.ops.comparison._comparison import TRUTH
-from mase_hw.ops.movement._broadcast import broadcast_orders
+from mase_hw.ops.comparison.relations import TRUTH
+from mase_hw.ops.movement._indices import broadcast_orders
 
 _CONDITION = "data_in_2"
 

@@ -29,7 +29,7 @@ from mase_hw.ops._judging import Judged
 from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops._weighting import Configured, Weighted
-from mase_hw.ops.convolution._images import image_orders, no_batch
+from mase_hw.ops.convolution._volumes import image_orders, no_batch
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of

@@ -1,4 +1,4 @@
-"""Volumes, `[batch, channels, depth, height, width]`, as images that existing operators take.
+"""Images, and volumes, `[batch, channels, depth, height, width]`, as images that operators take.
 
 What works along each dimension for itself, such as padding and pooling, works on the frames of a
 volume first, which are channels of an image, and then along the depth, whose frames are rows of an
@@ -14,8 +14,24 @@ from typing import Any
 from torch import Tensor
 
 from mase_hw._aten import aten
+from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call
-from mase_hw.ops.convolution._images import no_batch
+
+
+def image_orders(call: Call) -> dict[str, Order | None]:
+    """Return the orders of an image that goes in and an image that comes out."""
+    return {
+        "data_in_0": Order.channels_last(call.operands["data_in_0"].shape),
+        "data_out_0": Order.channels_last(call.result.shape),
+    }
+
+
+def no_batch(dimensions: int) -> str:
+    """Message for an input that has fewer dimensions than an operator takes."""
+    return (
+        f"its input has no batch dimension: give it {dimensions} dimensions, the batch first, such "
+        "as unsqueeze(0) makes"
+    )
 
 
 def triple(given: Any, default: int) -> tuple[int, int, int]:

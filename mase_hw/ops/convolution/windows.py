@@ -9,7 +9,7 @@ from mase_hw._aten import aten
 from mase_hw.geometry.window import pair
 from mase_hw.ops._base import Call, example
 from mase_hw.ops._composite import Refusal, composition, refuse_batch
-from mase_hw.ops.convolution._images import no_batch
+from mase_hw.ops.convolution._volumes import no_batch
 
 
 def _refuse_rank(rank: int) -> Refusal:

@@ -1,11 +1,11 @@
-"""Identity: `y = x`, whatever torch calls it (a copy, a view of the same shape, a detach)."""
+"""Identity: `y = x`, whatever torch calls it (a copy, a view, a detach, dropout at inference)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example
@@ -59,3 +59,32 @@ class Identity(Wire, Removable, Rewritten):
 
 def _is_real(dtype: str) -> bool:
     return dtype.startswith(("float", "bfloat"))
+
+
+class Dropout(Wire, Removable):
+    """Every kind of dropout; only its inference has hardware, which is a wire."""
+
+    name = "dropout"
+    targets = (
+        "aten.dropout.default",
+        "aten.feature_dropout.default",
+        "aten.alpha_dropout.default",
+        "aten.feature_alpha_dropout.default",
+    )
+
+    def is_identity(self, call: Call) -> bool:
+        """Return true at inference, and for a probability of zero."""
+        return not call.attributes["train"] or call.attributes["p"] == 0
+
+    def trains(self, call: Call) -> bool:
+        """Return true for a probability above zero."""
+        return bool(call.attributes["p"] > 0)
+
+    def problems(self, call: Call) -> list[str]:
+        found = super().problems(call)
+        if not self.is_identity(call):
+            found.append("dropout while training has no hardware: capture in evaluation mode")
+        return found
+
+    def examples(self) -> list[Example]:
+        return [example(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (3, 5))]

@@ -11,8 +11,8 @@ from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
-from mase_hw.ops.convolution._images import image_orders
-from mase_hw.ops.movement._gather import GatherRows
+from mase_hw.ops.convolution._volumes import image_orders
+from mase_hw.ops.movement._moves import GatherRows
 
 
 class _Nearest(GatherRows, Ordered):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import Composite
-from mase_hw.ops.convolution._images import no_batch
+from mase_hw.ops.convolution._volumes import no_batch
 
 
 class _Interpolation(Composite):

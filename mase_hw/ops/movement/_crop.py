@@ -14,7 +14,7 @@ from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import ONE_PIXEL, Axis
 from mase_hw.ops._base import Call, along_batch
 from mase_hw.ops._tiling import Ordered
-from mase_hw.ops.movement._gather import GatherRows
+from mase_hw.ops.movement._moves import GatherRows
 
 
 class Crop(GatherRows, Ordered):

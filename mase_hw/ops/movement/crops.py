@@ -1,8 +1,12 @@
-"""Parts of a dimension."""
+"""Parts of a dimension, such as the step that one of several alike steps takes (`x[:, index]`)."""
 
 from __future__ import annotations
 
-from mase_hw.ops._base import Call, Example, example
+from torch import Tensor
+
+from mase_hw.geometry.tensor import Order
+from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._library import define
 from mase_hw.ops._rewriting import Removable
 from mase_hw.ops.movement._crop import Crop
 
@@ -49,3 +53,38 @@ class Slice(Crop, Removable):
             example(lambda x: x[:, 1::2], (2, 5, 3)),
             example(lambda x: x[:, :, 1:3], (2, 3, 5)),
         ]
+
+
+def _taken(values: Tensor, index: int) -> Tensor:
+    return values.select(1, index).clone()
+
+
+define("take(Tensor self, int index) -> Tensor", _taken)
+
+
+class Take(Select):
+    """Step `index` of the steps along dimension 1.
+
+    All steps of a sequence are in one number format. Where steps run on the same hardware it is a
+    wire, because their parts follow each other in the stream.
+    """
+
+    name = "take"
+    targets = ("mase.take.default",)
+    role = "take"
+
+    def dim(self, call: Call) -> int:
+        return 1
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        return {("data_in_0", 1): 1, ("data_out_0", 1): 1}
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        return [[("data_in_0", 0), ("data_out_0", 0)]]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        return {"data_in_0": None, "data_out_0": None}
+
+    def examples(self) -> list[Example]:
+        target = torch_target(self.targets[0])
+        return [example(lambda x: target(x, 1), (2, 3, 5))]

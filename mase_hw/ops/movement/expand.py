@@ -27,7 +27,7 @@ from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Growing, Ordered, Tiled
-from mase_hw.ops.movement._broadcast import aligned_order
+from mase_hw.ops.movement._indices import aligned_order
 from mase_hw.ops.movement._moves import Moves
 
 

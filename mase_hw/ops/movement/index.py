@@ -26,7 +26,7 @@ def _refusal(call: Call) -> list[str]:
             ]
         )
     if len(call.streams) > 1:
-        return ["its indices are computed; only constant ones select elements of a stream"]
+        return ["its indices are computed: use x[rows, index], gather, or torch.where under a mask"]
     dims = _dims(call)
     if 0 in dims:
         return [along_batch("it selects along", "name the others, x[:, index]")]

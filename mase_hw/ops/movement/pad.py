@@ -13,9 +13,8 @@ from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._rewriting import Removable, Rewritten
 from mase_hw.ops._tiling import Ordered
-from mase_hw.ops.convolution._images import image_orders
-from mase_hw.ops.convolution._volumes import separately
-from mase_hw.ops.movement._gather import GatherRows
+from mase_hw.ops.convolution._volumes import image_orders, separately
+from mase_hw.ops.movement._moves import GatherRows
 
 
 class Pad(GatherRows, Rewritten, Removable, Ordered):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from mase_hw.ops._base import Call, Example, along_batch, example, overloads
-from mase_hw.ops.movement._layout import Layout
+from mase_hw.ops.movement._moves import Layout
 
 
 class _Rearrangement(Layout):

@@ -8,7 +8,7 @@ from mase_hw.geometry.runs import reshaped_axes
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._tiling import Ordered
-from mase_hw.ops.movement._layout import Layout
+from mase_hw.ops.movement._moves import Layout
 
 
 class Reshape(Layout, Ordered):

@@ -28,7 +28,7 @@ from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
 from mase_hw.ops._numbers import Exact, Summing
 from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops.convolution._images import image_orders, no_batch
+from mase_hw.ops.convolution._volumes import image_orders, no_batch
 from mase_hw.ops.reductions._reduce import reduce_cell
 
 

@@ -18,7 +18,7 @@ from mase_hw.geometry.window import Axis
 from mase_hw.ops._base import Apply, Call, example
 from mase_hw.ops._composite import composition
 from mase_hw.ops._library import define
-from mase_hw.ops.pooling._windows import indices, largest
+from mase_hw.ops.pooling.windows import indices, largest
 
 
 def _pooled(

@@ -11,8 +11,8 @@ from torch.nn.functional import max_pool1d, max_pool2d, max_pool3d
 from mase_hw.geometry.window import Axis
 from mase_hw.ops._base import Call, example
 from mase_hw.ops._composite import composition
-from mase_hw.ops.convolution._images import no_batch
-from mase_hw.ops.pooling._windows import indices
+from mase_hw.ops.convolution._volumes import no_batch
+from mase_hw.ops.pooling.windows import indices
 
 
 def _refuse_rank(call: Call) -> list[str]:

@@ -16,7 +16,7 @@ from torch.nn.functional import max_pool1d, max_pool2d, max_unpool1d, max_unpool
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, example, example_values
 from mase_hw.ops._composite import composition
-from mase_hw.ops.convolution._images import no_batch
+from mase_hw.ops.convolution._volumes import no_batch
 
 
 def _refuse_windows(call: Call) -> list[str]:

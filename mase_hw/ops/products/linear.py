@@ -23,9 +23,9 @@ from mase_hw.ops._judging import Judged
 from mase_hw.ops._rewriting import Rewritten
 from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops._weighting import Configured, Weighted
-from mase_hw.ops.products._grouped import TARGET
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
+from mase_hw.ops.products.grouped_product import TARGET
 
 
 class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):

@@ -11,7 +11,7 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, along_batch, example, example_values
 from mase_hw.ops._composite import composition, refuse_batch
-from mase_hw.ops.comparison._masks import truths
+from mase_hw.ops.comparison.compositions import truths
 
 
 def _dims(call: Call) -> list[int]:

@@ -18,7 +18,7 @@ from mase_hw.formats.fixed import MAX_EXACT_BITS
 from mase_hw.ops._base import Call, Example, Reference, example
 from mase_hw.ops._library import define
 from mase_hw.ops._numbers import Exact, WholeNumbers
-from mase_hw.ops.reductions._rows import Rows
+from mase_hw.ops.reductions._reduce import Rows
 
 define("running_sum(Tensor self) -> Tensor", lambda values: values.cumsum(-1))
 

@@ -16,6 +16,7 @@ from torch.fx import Graph, GraphModule, Node, Proxy
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 from torch.fx.proxy import GraphAppendingTracer
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
@@ -196,14 +197,11 @@ def _join(graphs: list[GraphModule]) -> bool:
             return False
         names = {right: left for left, right in pairs}
         for left, right in pairs:
-            if not _is_same(first, left, other, right):
-                return False
             operands = map_arg((right.args, right.kwargs), names.__getitem__)
-            sized = left.target in _SIZED
-            try:
-                left.args, left.kwargs = _merged((left.args, left.kwargs), operands, sized)
-            except _DifferError:
+            joined = _joined((left.args, left.kwargs), operands, left.target in _SIZED)
+            if joined is None or not _is_same(first, left, other, right):
                 return False
+            left.args, left.kwargs = joined
     return True
 
 
@@ -216,25 +214,14 @@ def _is_same(first: GraphModule, left: Node, other: GraphModule, right: Node) ->
     return left.op == right.op
 
 
-def _merged(left: Argument, right: Argument, sized: bool) -> Argument:
-    """Return the arguments of two calls as one, with -1 where they count the batch.
-
-    Raises:
-        _DifferError: where they are not the same but for the batch.
-    """
-    if isinstance(left, list | tuple):
-        if not isinstance(right, list | tuple) or len(left) != len(right):
-            raise _DifferError
-        return type(left)(_merged(*pair, sized) for pair in zip(left, right, strict=True))
-    if isinstance(left, dict):
-        return {key: _merged(value, right.get(key), sized) for key, value in left.items()}
-    if type(left) is type(right) and left == right:
-        return left
+def _joined(left: Argument, right: Argument, sized: bool) -> Argument | None:
+    """Arguments of two calls as one, with -1 where they count the batch; None where they differ."""
+    (values, tree), (others, other_tree) = map(tree_flatten, (left, right))
     low, high = _BATCHES
-    if sized and isinstance(left, int) and isinstance(right, int) and left * high == right * low:
-        return -1
-    raise _DifferError
-
-
-class _DifferError(Exception):
-    """Two decompositions are not the same."""
+    for place, (one, other) in enumerate(zip(values, others, strict=False)):
+        if type(one) is not type(other) or one != other:
+            sizes = sized and isinstance(one, int) and isinstance(other, int)
+            if not sizes or one * high != other * low:
+                return None
+            values[place] = -1
+    return tree_unflatten(values, tree) if tree == other_tree else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -148,11 +149,7 @@ class _Search:
         bounds = [bound for bound in BOUNDS if bound <= least / 4]
         if not bounds or not self._same(fills, bounds[-1]):
             return None
-        low, high = 0, len(bounds) - 1
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self._same(fills, bounds[middle]) else (middle + 1, high)
-        return bounds[low]
+        return bounds[bisect_left(bounds[:-1], True, key=lambda bound: self._same(fills, bound))]
 
     def put(self, fills: Sequence[_Fill], bound: float | None) -> None:
         """Put a bound in the place of fills, or the fills back."""

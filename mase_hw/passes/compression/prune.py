@@ -1,13 +1,15 @@
 """`prune_transform_pass`: set weights to zero, and keep them zero while the graph is trained.
 
-Criteria: the magnitude (`l1`; Han et al. 2015, arXiv:1506.02626) or chance (`random`). Scope: each
-tensor by itself (`local`) or all selected tensors together (`global`). `n` out of `m` keeps the
-`n` best of every `m` consecutive elements of the last dimension (Mishra et al. 2021,
-arXiv:2104.08378).
+Criteria: the magnitude (`l1`; Han et al. 2015, arXiv:1506.02626) or its square (`l2`, of single
+weights the same order), chance (`random`), or importance on data, see
+`mase_hw.passes.compression._importance`. Scope: each tensor by itself (`local`) or all selected
+tensors together (`global`). `n` out of `m` keeps the `n` best of every `m` consecutive elements of
+the last dimension (Mishra et al. 2021, arXiv:2104.08378).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -26,10 +28,12 @@ from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes._pass import Result, graph_pass, worded_pass
 from mase_hw.passes.canonical.decompose import with_layers
 from mase_hw.passes.canonical.software_metadata import batch_inputs
+from mase_hw.passes.compression._importance import BY_GRADIENT, BY_INPUT, Loss, importance
 from mase_hw.registry import nearest
 
 ARGUMENTS = ("sparsity", "criterion", "scope", "n", "m", "seed", "nodes")
 CRITERIA = ("l1", "random")
+OF_WEIGHTS = ("l1", "l2", "random", *BY_GRADIENT, BY_INPUT)
 SCOPES = ("local", "global")
 OPERAND = "weight"
 
@@ -53,13 +57,15 @@ def own_words(given: Mapping[str, object]) -> Mapping[str, object]:
     return found
 
 
-def check_pruning(criterion: str, scope: str, sparsity: object) -> float:
+def check_pruning(
+    criterion: str, scope: str, sparsity: object, criteria: Sequence[str] = CRITERIA
+) -> float:
     """Return the sparsity.
 
     Raises:
         ConfigError: for a word that is none, or a sparsity out of range.
     """
-    for key, word, legal in (("criterion", criterion, CRITERIA), ("scope", scope, SCOPES)):
+    for key, word, legal in (("criterion", criterion, criteria), ("scope", scope, SCOPES)):
         if word not in legal:
             raise ConfigError(f"pruning: {key} is {word!r}; {nearest(str(word), legal)}")
     return check_share("pruning: sparsity", sparsity)
@@ -76,38 +82,50 @@ def prune_transform_pass(
     m: int | None = None,
     seed: int = 0,
     nodes: Sequence[str] | None = None,
+    data: Iterable[object] | None = None,
+    loss: Loss | None = None,
 ) -> Result:
     """Set a share of the weights to zero.
 
     Args:
         mg: the graph.
         sparsity: in [0, 1), unless `n` and `m` are given.
-        criterion: `l1` or `random`; `method` (`l1-norm`) is another word for it.
+        criterion: `l1`, `l2`, `random`, or with data `wanda`, `snip`, `taylor`, `movement`;
+            `method` (`l1-norm`) is another word for it.
         scope: `local` or `global`.
         n: how many of every `m` stay.
         m: see `n`.
         seed: of chance.
         nodes: names to prune, every node with a weight of two dimensions or more when not given.
+        data: batches, pairs of inputs and labels; inputs alone do for `wanda`.
+        loss: takes the graph and a batch; the cross-entropy of its first result when not given.
 
     Returns:
         A new graph, and `report_sparsity_analysis_pass`'s report.
 
     Raises:
         ConfigError: for an argument that is not legal, or a name that matches no node.
+        DataError: for a criterion that needs data, without any.
     """
     count = _count(n, m, sparsity, scope)
-    share = check_pruning(criterion, scope, sparsity if count is None else 0.0)
+    share = check_pruning(criterion, scope, sparsity if count is None else 0.0, OF_WEIGHTS)
+    if criterion == BY_INPUT and scope == "global":
+        raise ConfigError(f"pruning: {BY_INPUT} compares the weights of one result; scope: local")
     mg = with_layers(mg).copy()
-    weights = _selected(mg, nodes)
+    selected = _selected(mg, nodes)
+    # Nodes may share a weight, as the steps of a loop do.
+    shared = {id(item[1]): name for name, item in selected.items()}
+    weights = {name: selected[name] for name in shared.values()}
     generator = torch.Generator().manual_seed(seed)
-    scores = {
-        name: torch.rand(value.shape, generator=generator)
-        if criterion == "random"
-        else value.detach().abs()
-        for name, (_, value) in weights.items()
-    }
+    if criterion == "random":
+        scores = {n: torch.rand(v.shape, generator=generator) for n, (_, v) in weights.items()}
+    elif criterion in ("l1", "l2"):
+        scores = {name: value.detach().abs() for name, (_, value) in weights.items()}
+    else:
+        scores = importance(criterion, mg, selected, data, loss)
+        scores = {name: scores[name] for name in weights}
     # What is pruned already stays so, and counts.
-    scores = {name: score.where(weights[name][1] != 0, -1.0) for name, score in scores.items()}
+    scores = {name: score.where(weights[name][1] != 0, -math.inf) for name, score in scores.items()}
     if count is not None:
         masks = {name: _n_of_m(score, *count) for name, score in scores.items()}
     elif scope == "global":
@@ -120,9 +138,10 @@ def prune_transform_pass(
     else:
         masks = {name: best(score, share) for name, score in scores.items()}
     with torch.no_grad():
-        for name, (node, value) in weights.items():
+        for name, (_, value) in weights.items():
             value.mul_(masks[name])
-            update(node, pruned=True)
+    for node, _ in selected.values():
+        update(node, pruned=True)
     hold_masks(mg)
     report: Result = report_sparsity_analysis_pass(mg)
     return report
@@ -217,7 +236,7 @@ def best(scores: Tensor, sparsity: float) -> Tensor:
 def _n_of_m(scores: Tensor, n: int, m: int) -> Tensor:
     """Return 1 for the `n` best of every `m` along the last dimension; a shorter tail keeps n."""
     tail = -scores.shape[-1] % m
-    padded = nn.functional.pad(scores, (0, tail), value=-2.0)
+    padded = nn.functional.pad(scores, (0, tail), value=-math.inf)
     groups = padded.reshape(*scores.shape[:-1], -1, m)
     kept = groups.argsort(dim=-1, descending=True, stable=True)[..., :n]
     mask = torch.zeros_like(groups).scatter_(-1, kept, 1.0)

@@ -17,7 +17,7 @@ from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, metadata
 from mase_hw.graph.rebuild import reached
 from mase_hw.graph.streams import consumers
-from mase_hw.ops import Numeric, Operator, operators
+from mase_hw.passes.formats.edges import casts, keeps_format, operator_at
 
 # Decibels that a model may lose beyond the sum of its roundings. See `mase_hw/formats/README.md`.
 MARGIN_DB = 15.0
@@ -265,25 +265,15 @@ def formats_of(node: Node) -> dict[str, Format]:
 
 def rounds(node: Node) -> bool:
     """True for a node to which a configuration gives formats of its own."""
-    operator = _operator(node)
-    return (
-        operator is not None
-        and operator.casts
-        and operator.role is None
-        and not Numeric.of(operator).keeps_format
-    )
+    operator = operator_at(node)
+    return operator is not None and casts(node) and operator.role is None and not keeps_format(node)
 
 
 def source_of(node: Node) -> Node:
     """Return the node of the model whose result an inserted node, as a cast, carries."""
-    while (operator := _operator(node)) is not None and operator.role is not None:
+    while (operator := operator_at(node)) is not None and operator.role is not None:
         node = producers(node)[0]
     return node
-
-
-def _operator(node: Node) -> Operator | None:
-    name = metadata(node).common
-    return operators().get(str(name.operator)) if name else None
 
 
 def is_real(dtype: str) -> bool:

@@ -48,11 +48,7 @@ from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.remove_identity import erase_node
-from mase_hw.passes.formats._between import (
-    MOST_TRIED_BITS,
-    compared_formats,
-    format_between,
-)
+from mase_hw.passes.formats._between import MOST_TRIED_BITS, compared_formats, format_between
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats.edges import operator_at, operator_of

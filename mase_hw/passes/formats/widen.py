@@ -163,12 +163,7 @@ def _has_hardware(mg: MaseGraph, inner: Iterable[Node]) -> bool:
     return not any(call.operator.problems(call) for call in calls)
 
 
-def _entries(
-    default: Table,
-    inner: Mapping[Node, list[str]],
-    width: int,
-    known: Table,
-) -> Record:
+def _entries(default: Table, inner: Mapping[Node, list[str]], width: int, known: Table) -> Record:
     entries = Record()
     for node, names in inner.items():
         words = ["data_in"] if shares_format(node) else names

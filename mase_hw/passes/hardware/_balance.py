@@ -20,10 +20,10 @@ from mase_hw.passes.hardware.problem import Problem
 GROWTH = 1.06
 # A multiplier takes about as much as so many lanes.
 MULTIPLIER_WIDTH = 8
-# Of the options of a unit, so many of the least cost are chosen among, and the best at each lanes.
-MOST_OPTIONS = 300
-# How much better than the chosen lanes others may be: proving more takes long.
-GAP = 0.02
+# Options of all units that are chosen among, beside those that are best at some lanes.
+MOST_OPTIONS = 6_000
+# How much better than the chosen lanes others may be, and the effort: proving more takes long.
+GAP, EFFORT = 0.02, 1.5
 
 
 @dataclass(frozen=True)
@@ -80,18 +80,19 @@ class Unit:
         place = int(np.searchsorted(works, interval, "right"))
         return products[place - 1] if place else np.inf
 
-    def worth(self, interval: int, multipliers: float) -> list[Option]:
-        """Return options that keep an interval with so many multipliers, the cheapest first."""
+    def worth(self, interval: int, multipliers: float, most: int) -> list[Option]:
+        """Return options that keep an interval with so many multipliers: the cheapest `most`."""
         kept = [
             item
             for item in self.options
             if item.work_cycles <= interval and item.multipliers <= multipliers
         ]
         kept.sort(key=lambda item: item.cost)
-        first = {
+        best = {
             (place, value): item for item in kept[::-1] for place, value in enumerate(item.lanes)
         }
-        return list({id(item): item for item in (*kept[:MOST_OPTIONS], *first.values())}.values())
+        few = sorted(kept, key=lambda item: item.multipliers)[:1]
+        return list({id(item): item for item in (*kept[:most], *best.values(), *few)}.values())
 
 
 @dataclass(frozen=True)
@@ -139,8 +140,7 @@ class Balance:
     def least(self) -> int:
         """Return the multipliers of the smallest design."""
         solved = self._chosen(1 << 60, 1 << 30, fewest=True)
-        assert solved is not None
-        return sum(item.multipliers for item in solved[1])
+        return sum(item.multipliers for item in solved[1]) if solved else int(self._fewest(np.inf))
 
     def _fewest(self, interval: float) -> float:
         return sum(unit.fewest(interval) for unit in self.units)
@@ -148,14 +148,16 @@ class Balance:
     def _chosen(
         self, interval: int, budget: int, *, fewest: bool = False
     ) -> tuple[list[int], list[Option]] | None:
-        spare = budget - self._fewest(interval)
+        spare, most = budget - self._fewest(interval), MOST_OPTIONS // max(1, len(self.units))
         problem = Problem[Option](self.candidates)
         for unit in self.units:
-            problem.add(unit.worth(interval, unit.fewest(interval) + spare), unit.groups)
+            options = unit.worth(interval, unit.fewest(interval) + spare, most)
+            fewest_products = min(options, key=lambda item: (item.multipliers, item.cost))
+            problem.add(options, unit.groups, fewest_products)
         for join in self.joins:
             problem.join(join.ends, join.price)
         problem.bound(lambda item: item.multipliers, budget)
-        chosen = problem.least(lambda item: item.multipliers if fewest else item.cost, GAP)
+        chosen = problem.least(lambda item: item.multipliers if fewest else item.cost, GAP, EFFORT)
         return None if chosen is None else (problem.lanes, chosen)
 
 

@@ -38,7 +38,7 @@ ROLE = "retile"
 # Of re-tiling, in lanes: what stays, and elements of a row that take as much as a lane.
 RETILE_WIDTH, ROW_WIDTH = 16, 64
 # Of a node, numbers of lanes that are tried.
-MOST_OPTIONS = 6000
+MOST_OPTIONS = 2500
 
 Slot = tuple[Node, str, int]
 Lanes = tuple[int, ...]

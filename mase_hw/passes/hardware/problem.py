@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
+
 SEED, EFFORT = 1, 20.0
 # Whole numbers for the solver: steps of a resource in one of it.
 STEPS: Mapping[str, int] = {"lut": 16, "dsp": 1, "bram": 2}
@@ -55,9 +57,15 @@ class Problem(Generic[T]):
         """The value of each group of lanes in the last solution."""
         return [next(v for v, x in item.items() if self._solver.value(x)) for item in self._lanes]
 
-    def add(self, items: Sequence[T], groups: Sequence[int] = ()) -> None:
-        """Add items of which one is chosen, and the groups of lanes whose values they have."""
+    def add(self, items: Sequence[T], groups: Sequence[int] = (), hint: T | None = None) -> None:
+        """Add items of which one is chosen, and the groups of lanes whose values they have.
+
+        The solver begins with the items that are hints.
+        """
         literals = self._one_of(len(items))
+        if hint is not None:
+            for literal, item in zip(literals, items, strict=True):
+                self._model.add_hint(literal, item is hint)
         for place, group in enumerate(groups):
             for value, literal in self._lanes[group].items():
                 pairs = zip(literals, items, strict=True)
@@ -83,12 +91,14 @@ class Problem(Generic[T]):
         for name, most in budgets.items():
             self.bound(partial(steps, name), math.floor(most * STEPS[name]))
 
-    def least(self, amount: Callable[[T], int], gap: float = 0.0) -> list[T] | None:
+    def least(
+        self, amount: Callable[[T], int], gap: float = 0.0, effort: float = EFFORT
+    ) -> list[T] | None:
         """Solve for the least sum of an amount, up to a relative gap; None without a solution."""
         self._model.minimize(self._sum(amount) + sum(self._prices))
         parameters = self._solver.parameters
         parameters.num_workers, parameters.random_seed = 1, SEED
-        parameters.max_deterministic_time, parameters.relative_gap_limit = EFFORT, gap
+        parameters.max_deterministic_time, parameters.relative_gap_limit = effort, gap
         if self._solver.solve(self._model) not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return None
         # Another amount may be asked for next.
@@ -107,6 +117,17 @@ class Problem(Generic[T]):
         literals = [literal for literal, _ in self._items]
         amounts = [amount(item) for _, item in self._items]
         return self._cp.LinearExpr.weighted_sum(literals, amounts)
+
+
+def undominated(items: Sequence[T], values: Callable[[T], Sequence[float]]) -> list[T]:
+    """Return the items that no other one is as good as in every value, in ascending order."""
+    pairs = sorted(((values(item), item) for item in items), key=lambda pair: pair[0])
+    table = np.array([numbers for numbers, _ in pairs])
+    kept: list[int] = []
+    for place, numbers in enumerate(table):
+        if not (table[kept] <= numbers).all(1).any():
+            kept.append(place)
+    return [pairs[place][1] for place in kept]
 
 
 def steps(name: str, item: Any) -> int:

@@ -19,7 +19,7 @@ CALL = ("--touched", "HEAD", "--ignore", "tests/test_quality.py")
 # By kind: file, what stands there, and the fault.
 FAULTS: dict[str, list[tuple[str, str, str]]] = {
     "timing": [
-        ("mase_hw/timing/alap.py", "QUEUE_CYCLES = 2", "QUEUE_CYCLES = 0"),
+        ("mase_hw/timing/alap.py", "LEAST_DEPTH = 2", "LEAST_DEPTH = 1"),
         ("mase_hw/timing/sampled.py", "at(takers) - self.motion.lag", "at(takers)"),
         ("mase_hw/timing/back_pressure.py", "forks and not self._settle()", "forks is None"),
         ("mase_hw/cells/cat.py", "self._made(arrivals) + 2", "self._made(arrivals) + 1"),
