@@ -10,6 +10,7 @@ Source: Pappalardo, "Xilinx/brevitas", doi:10.5281/zenodo.3333552.
 from __future__ import annotations
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -68,6 +69,9 @@ def observed(model: nn.Module) -> Iterator[Found]:
             else:
                 noted = (*result, given[4], given[1], given[3]) if _truncates(module) else result
             known = [torch.as_tensor(item) for item in noted if isinstance(item, Tensor | bool)]
+            if path in found:
+                # Values of several tensors, as of gates, which share a quantiser.
+                known[0] = torch.empty(0)
             found[path] = tuple(item.detach().clone() for item in known)
 
         return note
@@ -183,7 +187,9 @@ def _rounding(
 ) -> Callable[..., object]:
     """Return what a quantiser does with the levels that it had."""
     kind, (noted, scale) = type(module).__name__, found[:2]
-    if kind not in INTEGERS | SIGNS | TERNARY | (DECOUPLED if constant else frozenset()):
+    if kind not in INTEGERS | SIGNS | TERNARY | (
+        DECOUPLED if constant and noted.numel() else frozenset()
+    ):
         raise CaptureError(
             f"{path} rounds by {kind} of Brevitas; allowed are integers with a scale for a tensor "
             "or a channel: IntQuant, BinaryQuant, TernaryQuant, TruncIntQuant"
@@ -195,18 +201,24 @@ def _rounding(
             (item for item in module.modules() if hasattr(item, "float_to_int_impl")), module
         )
         mode = type(inner.float_to_int_impl).__name__
-        if mode not in ROUNDINGS and not constant:
+        if mode not in ROUNDINGS and not (constant and noted.numel()):
             raise CaptureError(f"{path}: it rounds by {mode}; allowed are {', '.join(ROUNDINGS)}")
         signed = bool(found[4]) if _truncates(module) else bool(inner.signed)
-        # Values of parameters have been rounded: they are codes of any mode.
-        chosen = None if constant else ROUNDINGS[mode]
+        # Values of a parameter that have been rounded are codes of any mode.
+        held = constant and bool(noted.numel())
+        chosen = None if held else ROUNDINGS[mode]
         if _truncates(module):
             return _truncating(path, found, bool(inner.narrow_range), ROUNDINGS[mode])
         levels = _levels(path, found[1:4], signed, bool(inner.narrow_range), chosen)
 
-    def forward(x: Tensor, *given: object, **named: object) -> tuple[Tensor, ...]:
-        if constant:
+    def forward(x: Tensor, *others: object, **named: object) -> tuple[Tensor, ...]:
+        if constant and noted.numel():
             x = noted
+        elif kind in SIGNS and not constant and scale.numel() == 1:
+            bounds = torch.full([1] * (x.dim() + 1), -math.ulp(0.0), dtype=torch.float64)
+            signs = torch.ones([1] * x.dim(), dtype=torch.float64)
+            size = float(scale)
+            x = torch.ops.mase.thresholds(x, bounds, signs, -size, 2 * size)
         elif kind in SIGNS:
             x = torch.where(x >= 0, 1.0, -1.0) * scale
         elif kind in TERNARY:

@@ -59,7 +59,6 @@ def differing(model, x):
         yield int((codes != number.encode(result)).sum()), len(codes.unique())
 
 
-@pytest.mark.full
 @pytest.mark.first("brevitas_upsample")
 @pytest.mark.parametrize("name", KINDS)
 def test_codes_are_the_librarys_own(name):

@@ -22,7 +22,7 @@ from mase_hw.arithmetic.exact_formats import (
     whole_numbers,
 )
 from mase_hw.errors import UnsupportedError
-from mase_hw.formats import SCALED, Format, make_format, names_in
+from mase_hw.formats import SCALED, Format, names_in
 from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
@@ -138,8 +138,7 @@ def _by_channel(call: Call, affine: tuple[Tensor, Tensor]) -> dict[str, Format]:
     shape = call.result.shape
     if len(shape) not in CONVOLUTIONS or scale.numel() != shape[1] or shift.numel() != shape[1]:
         return {}
-    ones = make_format({"name": "fixed", "width": 2, "frac_width": 0})
-    weight = with_factors(ones, scale.float().reshape(-1), 0)
+    weight = with_factors(whole_numbers(2), scale.float().reshape(-1), 0)
     bias = exact_format(shift.float().reshape(-1))
     return {} if weight is None or bias is None else {"weight": weight, "bias": bias}
 
@@ -169,7 +168,7 @@ def _hoist(mg: MaseGraph, rounding: Node) -> bool:
     if not common(producer).results["data_out_0"].dtype.startswith(("float", "bfloat")):
         return False
     number = _asked(producer)
-    if number is None or _moves_bounds(producer):
+    if number is None or _moves_bounds(mg, producer):
         return False
     update(producer, exact=True)
     _round_operands(mg, producer, rounding)
@@ -223,11 +222,15 @@ def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
     return torch.equal(number.encode(values), codes)
 
 
-def _moves_bounds(node: Node) -> bool:
+def _moves_bounds(mg: MaseGraph, node: Node) -> bool:
     """True where a rounding that has gone past a node has rounded its bounds."""
     producers = [item for _, item in stream_operands(node)]
     passed = metadata(node).exact and len(producers) == 1 and is_rounding(producers[0])
-    return passed and not _keeps_bounds(node, _format(producers[0]))
+    if not passed:
+        return False
+    number, constants = _format(producers[0]), mg.call(node).constants.values()
+    kept = all(torch.equal(number.round_values(item), item) for item in constants)
+    return not (kept and _keeps_bounds(node, number))
 
 
 def _keeps_bounds(node: Node, number: Format) -> bool:

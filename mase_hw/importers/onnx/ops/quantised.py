@@ -288,6 +288,6 @@ OPERATORS: dict[str, Function] = {
 }
 
 REFUSED = {
-    "DynamicQuantizeLinear": "it finds a scale as it runs; export the model quantised statically, as "
-    "QDQ (onnxruntime.quantization.quantize_static)"
+    "DynamicQuantizeLinear": "it finds a scale as it runs; export QDQ, quantised statically, as by "
+    "onnxruntime.quantization.quantize_static"
 }
