@@ -162,7 +162,7 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/experiments/perplexity.py:measure": "experiment",
     "mase_hw/hardware/route.py:_write_bitstream": "synth",
     "mase_hw/pipelines/compression.py:CompressionPipeline.__call__": "compress",
-    "mase_hw/pipelines/compression.py:CompressionPipeline._write": "compress",
+    "mase_hw/pipelines/compression.py:CompressionPipeline._compressed": "compress",
     "mase_hw/pipelines/compression.py:_save": "compress",
     "mase_hw/pipelines/compression.py:CompressionPipeline._run": "compress",
     "mase_hw/pipelines/sweep.py:sweep": "sweep",

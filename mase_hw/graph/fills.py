@@ -36,7 +36,12 @@ def as_given(mg: MaseGraph) -> MaseGraph:
 
 def rounds_itself(mg: MaseGraph) -> list[str]:
     """Return the nodes that round as the user's model does, because it was quantised already."""
-    return [node.name for node in mg.nodes if metadata(node).exact]
+    return [
+        node.name
+        for node in mg.nodes
+        if metadata(node).exact
+        and any(name.startswith("data_out") for name in metadata(node).declared)
+    ]
 
 
 def float_run(mg: MaseGraph) -> GraphRun:

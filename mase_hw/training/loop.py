@@ -261,6 +261,7 @@ class Progressed:
         return History(self.epochs, self._task.metric.name, self._best[0])
 
     def save(self, path: Path | None) -> None:
+        """Write a checkpoint where a path is asked for."""
         if path is None:
             return
         state = {name: part.state_dict() for name, part in self._parts.items()}

@@ -138,4 +138,4 @@ def test_what_no_layer_is_refused_by_name(tmp_path):
 
     refused("MatMulInteger.*zero point is 5.*made with -7", other_point)
     refused("MatMulInteger.*weights are computed", streaming)
-    refused("'here'.*finds a scale as it runs; quantise the model statically", dynamic)
+    refused("'here'.*finds a scale as it runs; export QDQ, quantised statically", dynamic)

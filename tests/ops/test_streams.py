@@ -34,9 +34,9 @@ def test_a_tensor_is_cut_anew_in_parts_that_are_alike(rows, size, one, other):
         numbers = [torch.where(order < 0, -1, order + n * elements) for n in range(count)]
         assert torch.equal(torch.cat(numbers), getattr(whole, name))
     least = max(data.tiles[1], result.tiles[1])
-    assert count == 1 or rows // count * least >= LEAST_BEATS
-    if rows % (-(-LEAST_BEATS // least)) == 0:
-        assert rows // count == -(-LEAST_BEATS // least)
+    assert count == 1 or rows * least // count >= LEAST_BEATS
+    fewest_rows = -(-LEAST_BEATS // least)
+    assert rows % fewest_rows or rows // count <= fewest_rows
 
 
 @given(FEW, FEW, st.integers(1, 13))

@@ -9,7 +9,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
-from tests.engines import as_predicted
+from tests.engines import exact
 
 LATENCY, INTERVAL = 300, 100
 LATES = {"none": [0], "pairs": [0, -32], "fours": [32, 0, 0, 32], "fives": [13, -40, 0, 5, 0]}
@@ -53,5 +53,6 @@ def test_three_layers_that_share_a_port_are_as_predicted(tmp_path):
         memory=memory,
     )
     for samples in (8, 40):
-        report = as_predicted(project, samples=samples)
+        report = exact(project, samples=samples)
+        assert report.as_predicted
     assert report.interval_cycles == report.predicted_interval_cycles

@@ -29,6 +29,8 @@ from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 MOST_TRIED_BITS = 12
 # Bits of what is approximated and rounded later, and fraction bits that rows have beside it.
 FINE_BITS, FINE_FRACTION = 24, 13
+# How far beyond all finite values that a function takes its format reaches for infinite ones.
+BEYOND = 8.0
 
 
 def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dict[str, Format]:
@@ -87,8 +89,12 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
     low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
     operands = {"data_in_0": number.decode(torch.arange(low, high + 1))}
     values = call.operator.compute(node.target, aten_arguments(node), operands).double()
-    if not bool(values.isfinite().all()):
+    finite = values[values.isfinite()]
+    if bool(values.isnan().any()) or not finite.numel():
         return {}
+    if finite.numel() < values.numel():
+        # What is infinite saturates, beyond all finite numbers.
+        return {"data_out_0": reaching(BEYOND * float(finite.abs().max()), FINE_BITS)}
     step = float(scales(number)[0])
     steps = (values / step).round()
     if torch.equal(steps * step, values):
