@@ -5,6 +5,7 @@ Real functions are those of `real`, all others are evaluated in rational numbers
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -26,6 +27,7 @@ from mase_hw.cells.binary_float import BinaryFloat
 from mase_hw.cells.clamp_fixed import ClampFixed
 from mase_hw.cells.float_order import FloatOrder
 from mase_hw.cells.lookup import Lookup
+from mase_hw.cells.phase import Phase
 from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.cells.reduce import Reduce
 from mase_hw.cells.scalar_accumulate import ScalarAccumulate
@@ -83,6 +85,21 @@ def segments(name: str, operand: Fixed, result: Fixed) -> Claim:
         steps = on_segments(found, int(value * Fraction(2) ** operand.frac_width))
         wanted.append(fixed_pattern(result, steps / Fraction(2) ** result.frac_width))
     return Claim(cell, {"data_in_0": list(values)}, wanted)
+
+
+def phases(cell: Phase) -> Claim:
+    """The turns of every angle, cut to steps, and mirrored into the quarters around zero."""
+    data, width = cell.data_in_0, cell.data_out_0.width
+    turn = 2 ** (width + 1)
+    rate = cell.rate_high * 2**32 + cell.rate_low % 2**32
+    angles, wanted = range(2**data.width), []
+    for angle in angles:
+        signed = angle - 2**data.width * (data.signed and angle >= 2 ** (data.width - 1))
+        turns = Fraction(signed * rate, 2**cell.phase_width) + Fraction(cell.quarters, 4)
+        steps = int(turns % 1 * turn)
+        mirrored = turn / 4 <= steps < 3 * turn / 4
+        wanted.append((turn // 2 - 1 - steps if mirrored else steps) % 2**width)
+    return Claim(replace(cell, lanes=1, beats=len(angles)), {"data_in_0": list(angles)}, wanted)
 
 
 def rows(count: int, beats: int) -> Claim:
@@ -276,6 +293,8 @@ def claims() -> Iterator[tuple[str, Callable[[], Claim]]]:
             yield f"table {name} {rounding}", lambda a=name, b=result: table(a, Fixed(6, 3), b)
     for entry in SEGMENTS:
         yield f"segments {entry[0]}", lambda a=entry: segments(*a)
+    for number, cell in enumerate(Phase.samples()):
+        yield f"phases {number}", lambda a=cell: phases(a)
     yield "rows of two beats", lambda: rows(6, 2)
     yield "rows of three beats", lambda: rows(5, 3)
     for signed in (False, True):
