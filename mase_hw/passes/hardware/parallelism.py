@@ -593,7 +593,7 @@ def _choice(
         tried = [
             [value for value in (asked[name],) if value in allowed]
             if name in asked
-            else [allowed[count - 1] for count in tile_sizes(len(allowed))]
+            else [value for value in allowed if allowed[-1] % value == 0]
             for name, allowed in legal.items()
         ]
         for chosen in product(*tried):
