@@ -180,7 +180,7 @@ def layer_entries(config: Table) -> list[tuple[str, str, str, str]]:
     return found
 
 
-def mean_and_error(values: list[float]) -> tuple[float, float]:
+def mean_and_error(values: Sequence[float]) -> tuple[float, float]:
     """Return the mean of several seeds and its standard error."""
     mean = sum(values) / len(values)
     if len(values) < 2:

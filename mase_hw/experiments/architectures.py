@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MODEL = "bert-tiny"
 SQUARE = ["linear", "identity"]
-SPACE = {
+SPACE: dict[str, list[Any]] = {
     "layers": [1, 2],
     "heads": [2, 4],
     "hidden": [64, 128],
@@ -105,7 +105,7 @@ class Architectures:
         return curve, (100 * max(values), best.number + 1, told)
 
     def outcome(
-        self, first: str, curves: dict[str, Curve], rows: list[tuple[object, ...]]
+        self, first: str, curves: dict[str, Curve], rows: Sequence[tuple[object, ...]]
     ) -> Outcome:
         """Return the table and the figure of several searches."""
         count = len(self.subject.split.validation_labels)
@@ -125,8 +125,9 @@ def _sampler(name: str, seed: int) -> BaseSampler:
 
     if name == "grid":
         return optuna.samplers.GridSampler(SPACE, seed=seed)
-    kinds = {"random": optuna.samplers.RandomSampler, "tpe": optuna.samplers.TPESampler}
-    return kinds[name](seed=seed)
+    if name == "random":
+        return optuna.samplers.RandomSampler(seed=seed)
+    return optuna.samplers.TPESampler(seed=seed)
 
 
 SAMPLERS = ("random", "grid", "tpe")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from mase_hw._kinds import Record, Table
 from mase_hw.emit.flow import canonicalize, quantize
@@ -94,7 +94,7 @@ WAYS: dict[str, Record] = {
     "random, local": {**RANDOM, "scope": "local"},
     "random, global": {**RANDOM, "scope": "global"},
 }
-PRUNED: dict[str, Callable[..., tuple[object, object]]] = {
+PRUNED: dict[str, Callable[..., tuple[Any, object]]] = {
     "weights": prune_transform_pass,
     "activations": prune_activations_transform_pass,
 }

@@ -269,7 +269,7 @@ def _pick_merged(rewriter: Rewriter, source: Node, index: Argument) -> Node | No
     if first in constants or offset is None or not is_dynamic(sizes[0]):
         return None
     starts = torch.arange(0, _ROWS * length, length).reshape(-1, *[1] * (len(sizes) - 1))
-    if offset.dim() > len(sizes) or not torch.equal(*torch.broadcast_tensors(offset, starts)):
+    if offset.dim() > len(sizes) or not bool((offset == starts).all()):
         return None
     rows = call(aten.reshape.default, source, [-1, length, *shape_of(source)[1:]])
     spread = call(aten.expand.default, first, [-1, *sizes[1:]])

@@ -159,8 +159,8 @@ def _without_scales(path: str, module: nn.Module, found: Found) -> Callable[...,
         return lambda x, *others: given.tensor_quant(x)[0] if given.is_quant_enabled else x
     if not isinstance(module, nn.Upsample) and not hasattr(module, "trunc_quant"):
         return None
-    torchs = next(kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.nn"))
-    forward: Any = torchs.forward
+    own: Any = next(kind for kind in type(module).__mro__ if kind.__module__.startswith("torch.nn"))
+    forward = own.forward
     if isinstance(module, nn.Upsample):
         if module.mode == "nearest":
             return lambda x: forward(given, x)

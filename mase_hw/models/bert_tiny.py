@@ -108,7 +108,7 @@ class BertTiny(RegisteredModel):
         for name, word in (("query", query), ("key", key), ("value", value), ("output", output)):
             check_choice(f"bert-tiny: {name}", word, (LINEAR, IDENTITY))
             for layer in model.bert.encoder.layer if word == IDENTITY else ():
-                attention = layer.attention
+                attention: Any = layer.attention
                 owner = attention.output if name == "output" else attention.self
                 setattr(owner, "dense" if name == "output" else name, nn.Identity())
         return TextClassifier(model)

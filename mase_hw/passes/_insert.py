@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +23,7 @@ def insert_after(
     role: str,
     given: TensorSpec,
     result: TensorSpec,
-    arguments: Sequence[object] = (),
+    arguments: Sequence[Any] = (),
     stem: str | None = None,
 ) -> Node:
     """Insert the operator of `role` behind `producer`, with metadata; no use is replaced.

@@ -423,7 +423,7 @@ def _prune(table: object, weights: tuple[str, ...], absent: list[str]) -> Record
 
 def _pruning(where: str, key: str, value: object) -> Any:
     parsed = dimension_or(where, value)
-    ends = (parsed,)
+    ends: tuple[Any, ...] = (parsed,)
     if isinstance(parsed, Dimension):
         ends = parsed.choices or (parsed.low, parsed.high)
     for number in ends if key == "sparsity" else ():

@@ -107,7 +107,7 @@ class Trainer(Recipe):
         if not parameters:
             raise ConfigError("training: the model has no parameter that trains")
         optimizer = torch.optim.Adam(parameters, self.learning_rate)
-        samples = data if labels is None else Samples(data, labels, self.batch_size)
+        samples: Any = data if labels is None else Samples(data, labels, self.batch_size)
         batches = len(samples) if hasattr(samples, "__len__") else sum(1 for _ in samples)
         steps = max(1, self.epochs * batches)
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)

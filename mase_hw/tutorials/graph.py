@@ -48,7 +48,7 @@ def remove_dropout_transform_pass(
     for node in list(mg.nodes):
         if node.target is DROPOUT:
             # What reads the node reads its operand from now on; only then may it leave.
-            node.replace_all_uses_with(node.args[0])
+            node.replace_all_uses_with(node.all_input_nodes[0])
             mg.fx_graph.erase_node(node)
             removed.append(node.name)
     mg.recompile()
@@ -110,8 +110,8 @@ def main(folder: Path, *, samples: int = 16) -> dict[str, float]:
         logger.info("RuntimeError: %s", error)
 
     # 6. A transform pass of your own edits a copy. The graph is verified, and computes the same.
-    changed, info = remove_dropout_transform_pass(mg)
-    logger.info("removed: %s", info["removed"])
+    changed, report = remove_dropout_transform_pass(mg)
+    logger.info("removed: %s", report["removed"])
     verify_analysis_pass(changed)
     found["dropout left"] = count_dropout_analysis_pass(changed)[1]["dropout"]
     tensors = [given[name] for name in names[:2]]

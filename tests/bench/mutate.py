@@ -213,9 +213,9 @@ def tests_of(path: Path) -> list[list[str]]:
             found.append((test.stem != f"test_{stem}", not own, -count, str(test)))
     # Few calls: most of a short file's time is the start of Python and torch.
     named = [str(Path(name).relative_to(ROOT)) for *_, name in sorted(found)[:MOST_FILES]]
-    own = [str(path.relative_to(ROOT)) for path in (ROOT / "tests" / folder).glob("test_*.py")]
-    calls = [[test for test in named if test in own], sorted({*own} - {*named})]
-    calls.append([test for test in named if test not in own])
+    near = [str(path.relative_to(ROOT)) for path in (ROOT / "tests" / folder).glob("test_*.py")]
+    calls = [[test for test in named if test in near], sorted({*near} - {*named})]
+    calls.append([test for test in named if test not in near])
     if folder == "ops":
         # Those that build nothing: they take all operators together.
         chosen = "example or expression or reference"

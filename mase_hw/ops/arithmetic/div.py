@@ -70,7 +70,7 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         data = operands["data_in_0"]
         mode = call.attributes.get("rounding_mode")
         if _is_whole(call):
-            return [_whole_quotient(data, int(divisor), mode)]
+            return [_whole_quotient(data, int(call.attributes["divisor"]), str(mode))]
         if mode is not None:
             whole = aten.floor.default if mode == "floor" else aten.trunc.default
             other = operands["data_in_1"] if divisor is None else divisor

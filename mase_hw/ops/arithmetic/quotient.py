@@ -60,10 +60,11 @@ class Quotient(Operator, Elementwise, WholeNumbers, Exact):
         divisor = int(call.attributes["divisor"])
         shift = fixed(call.operands["data_in_0"]).width + divisor.bit_length()
         multiplier = -(-(1 << shift) // divisor)
-        data, result, *rows = row_fields(call)
+        data, result, lanes, rows, length = row_fields(call)
         result = replace(result, rounding=Rounding.TOWARD_ZERO)
         factor = multiplier.bit_length(), multiplier, shift
-        return one_cell(call, CastMixed(data, result, *rows, *factor, beats=call.result.beats))
+        cell = CastMixed(data, result, lanes, rows, length, *factor, beats=call.result.beats)
+        return one_cell(call, cell)
 
     def examples(self) -> list[Example]:
         x = torch.randint(0, 99, (3, 7), generator=torch.Generator().manual_seed(0))

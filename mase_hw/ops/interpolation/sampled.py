@@ -8,6 +8,7 @@ the weighed pixels.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -32,7 +33,7 @@ def _grid(*shape: int) -> Tensor:
     return example_values(*shape, seed=1).clamp(-1.2, 1.2)
 
 
-def _sampled(**options: object) -> Apply:
+def _sampled(**options: Any) -> Apply:
     sample = torch.nn.functional.grid_sample
     return Apply(lambda x, grid: sample(x, grid, **options))
 

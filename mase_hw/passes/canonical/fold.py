@@ -160,8 +160,10 @@ def _merged(call: Call, producer: Call, *, exact: bool) -> Mapping[str, Tensor] 
         return constants
     weighted = Weighted.of(producer.operator)
     weight = producer.constants.get("weight") if weighted.scales else None
-    affine = operator.affine(call) if isinstance(operator, Affine) else None
-    if affine is None or weight is None or weight.dim() < MATRIX or not (exact or operator.merges):
+    if not isinstance(operator, Affine) or not (exact or operator.merges):
+        return None
+    affine = operator.affine(call)
+    if affine is None or weight is None or weight.dim() < MATRIX:
         return None
     rank, axis = len(call.result.shape), weighted.result_axis
     dim, count = rank - 1 if weight.dim() == MATRIX else 1, weight.shape[axis]

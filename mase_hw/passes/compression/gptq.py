@@ -285,7 +285,7 @@ def _forward(
     """Round column after column; return the scale of every block, and the weights."""
     left, chosen = weight.clone(), torch.zeros_like(weight)
     importance = torch.diagonal(upper) ** -2
-    scales = []
+    scales: list[Tensor] = []
     for group in _groups(sizes):
         start, end = group[0][0], group[-1][1]
         errors = torch.zeros(len(left), end - start, dtype=left.dtype)
@@ -435,7 +435,8 @@ class _Rounding:
         if len(self._groups):
             step, point = scale
             low, high = self._format.code_range  # type: ignore[attr-defined]
-            return ((values / step).round().clamp(low - point, high - point)) * step
+            codes = (values / step).round().clamp(low - point, high - point)
+            return torch.mul(codes, step)
         if not self._shared:
             return self._format.round_values(values[:, None])[:, 0]
         if self._powers is not None:

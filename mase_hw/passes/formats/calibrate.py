@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from functools import partial
+from typing import Any
 
 from torch import Tensor
 from torch.fx import Node
@@ -110,7 +111,8 @@ def calibrate_analysis_pass(
         chosen: dict[str, Format] = {}
         for name, groups, words in _open_tensors(node, entry, configured, parsed):
             constant = mg.call(node).constants.get(name)
-            cls, fields = quantize.open_format(mg, node, name, groups, words)
+            cls, unsigned = quantize.open_format(mg, node, name, groups, words)
+            fields: Any = unsigned
             said = quantize.said_of_sign(node, name, groups, words)
             try:
                 if constant is None:

@@ -121,7 +121,7 @@ class Problem(Generic[T]):
 
 def undominated(items: Sequence[T], values: Callable[[T], Sequence[float]]) -> list[T]:
     """Return the items that no other one is as good as in every value, in ascending order."""
-    pairs = sorted(((values(item), item) for item in items), key=lambda pair: pair[0])
+    pairs = sorted(((tuple(values(item)), item) for item in items), key=lambda pair: pair[0])
     table = np.array([numbers for numbers, _ in pairs])
     kept: list[int] = []
     for place, numbers in enumerate(table):

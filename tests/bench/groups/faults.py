@@ -9,8 +9,9 @@ from typing import ClassVar
 
 from mase_hw.errors import ConfigError
 from mase_hw.registry import nearest
+from tests._quality import ROOT
 from tests.bench.base import Benchmark, Row
-from tests.bench.mutate import ROOT, Mutation, copied, outcome, tests_of
+from tests.bench.mutate import Mutation, copied, outcome, tests_of
 
 SECONDS = 1800
 BAR = 0.9
