@@ -30,7 +30,7 @@ CASES = {
 FAULTS = {
     "a word is not waited for": (
         ("assign ready = !m_axis_tvalid || m_axis_tready;", "assign ready = 1'b1;"),
-        "m_axis_0_t(data changed|valid fell)",
+        "m_axis_0_t(data changed|valid fell)|SimTimeoutError",
     ),
     "last word is not marked": (("? LastKeep :", "? {BUS_BYTES{1'b1}} :"), "AssertionError"),
 }
