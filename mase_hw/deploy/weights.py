@@ -19,8 +19,8 @@ from mase_hw.emit.project import load_graph
 from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
 from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.graph.weights import with_tensors
 
 
@@ -95,7 +95,7 @@ def _check_ranges(mg: MaseGraph, layers: list[str], weights: Path) -> None:
         if node.name not in layers:
             continue
         call = mg.call(node)
-        for name, _ in tensor_arguments(node, call.operator.operand_names):
+        for name, _ in tensor_arguments(node):
             if name not in call.constants:
                 continue
             values, number = call.constants[name], call.operands[name].quantized

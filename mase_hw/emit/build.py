@@ -31,10 +31,9 @@ from mase_hw.emit.design import (
 from mase_hw.emit.external import Octets, pack_image
 from mase_hw.emit.names import check_names, name_formats
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata, stream_operands
 from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Stateful, operator_for
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place

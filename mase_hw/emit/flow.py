@@ -16,7 +16,7 @@ from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.explore import Explorer, fitting, split_targets
 from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass

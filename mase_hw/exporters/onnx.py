@@ -18,8 +18,7 @@ from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, location, stream_operands
 from mase_hw.ops import Call, Numeric
 
 DIALECTS = ("qdq", "qonnx")

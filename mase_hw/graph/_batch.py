@@ -32,7 +32,7 @@ from mase_hw.graph._rewriter import (
     size_of,
 )
 from mase_hw.graph._writes import copied
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import ancestors
 from mase_hw.ops import operators, torch_target
 

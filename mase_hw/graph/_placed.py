@@ -15,7 +15,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
 from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic, known_shape, shape_of, size_of
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.ops import torch_target
 
 # What each takes its new elements from; None for a number.

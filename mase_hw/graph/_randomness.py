@@ -9,7 +9,7 @@ from torch.fx import Node
 from torch.fx.operator_schemas import normalize_function
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.nodes import location
 
 # Arguments without which an operator draws nothing.
 _SWITCHES = ("train", "training", "dropout_p", "p")

@@ -20,7 +20,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
 from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import torch_target
 

@@ -16,11 +16,10 @@ from torch.fx import Node
 
 from mase_hw._results import result_file
 from mase_hw.graph._layout import Layout, lay_out
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata, tensor_arguments
 from mase_hw.graph.table import operator_label, parallelism_label, result_specs, shape_label
-from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
+from mase_hw.ops import TensorSpec, operator_for
 
 _FONT_SIZE = 12
 # Advance of the fonts named in the style sheet, at most, as a share of the size.
@@ -146,11 +145,9 @@ def _box(mg: CapturedGraph, node: Node) -> _Box:
 def _constant_lines(mg: CapturedGraph, node: Node) -> list[str]:
     if node.op != "call_function":
         return []
-    operator = operator_for(node.target)
-    names = operator.operand_names if operator else OPERAND_NAMES
     known = metadata(node).common
     lines = []
-    for name, value in tensor_arguments(node, names):
+    for name, value in tensor_arguments(node):
         if isinstance(value, Node) and value.op != "get_attr":
             continue
         if known is not None and known.operator is not None and name not in known.operands:

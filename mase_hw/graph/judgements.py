@@ -10,9 +10,9 @@ from torch.fx import Node
 
 from mase_hw.graph.agreement import Judgement
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.rebuild import reached
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Judged, Numeric, Operator, operator_for
 
 

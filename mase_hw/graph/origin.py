@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch.fx import Node
 
-from mase_hw.graph.metadata import SourceLocation, metadata
+from mase_hw.graph.metadata import SourceLocation
 from mase_hw.graph.naming import module_call
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.source import location_of_trace
 
 

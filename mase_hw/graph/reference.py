@@ -11,8 +11,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, location, stream_operands
 from mase_hw.ops import Call, Reference, Stateful, TensorSpec
 
 # Elements of the widest tensor that one pass over the graph handles: small enough for a cache.

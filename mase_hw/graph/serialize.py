@@ -33,7 +33,6 @@ from mase_hw._kinds import Record, Table
 from mase_hw._results import result_file
 from mase_hw.errors import DataError, MaseError, OutputError
 from mase_hw.graph.batch_dims import FIRST, BatchDims
-from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.captured import CapturedGraph
 from mase_hw.graph.encoding import (
     decode_argument,
@@ -44,7 +43,7 @@ from mase_hw.graph.encoding import (
     encode_target,
 )
 from mase_hw.graph.lengths import ONE_LENGTH, Lengths
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import dtype_name, metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 from mase_hw.graph.untrusted import check_identifier, check_path
 

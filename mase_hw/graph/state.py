@@ -29,7 +29,8 @@ from mase_hw.graph.encoding import (
     encode_metadata,
     encode_target,
 )
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
 from mase_hw.ops import Numeric, TensorSpec, operator_for_role, operators

@@ -18,7 +18,7 @@ from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import metadata, update
 from mase_hw.passes.compression.learn_steps import LearnedStepModel
 from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,

@@ -13,7 +13,7 @@ from mase_hw._kinds import Table
 from mase_hw._results import write_json, write_table
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.passes.formats.calibrate import observe
 from mase_hw.passes.formats.report_quantization import (
     quantized_nodes,

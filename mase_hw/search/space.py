@@ -32,7 +32,7 @@ from mase_hw._checks import check_bool
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis_pass
 from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration

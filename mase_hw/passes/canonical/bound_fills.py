@@ -13,7 +13,8 @@ from torch.fx import Node
 
 from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import Fill, location, metadata, update
+from mase_hw.graph.metadata import Fill
+from mase_hw.graph.nodes import location, metadata, update
 from mase_hw.graph.rebuild import descendants, set_tensor
 from mase_hw.graph.shapes import run_with
 from mase_hw.passes._pass import Result, graph_pass

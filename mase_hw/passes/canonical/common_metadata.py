@@ -10,7 +10,8 @@ from torch.fx import Node
 
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import CommonMetadata, MaseGraph, metadata, update
-from mase_hw.graph.calls import bind, operands, result_spec
+from mase_hw.graph.calls import bind, operands
+from mase_hw.graph.nodes import result_spec
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 from mase_hw.passes._pass import Result, graph_pass

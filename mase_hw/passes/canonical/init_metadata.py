@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from mase_hw.graph import MaseGraph, MaseMetadata, metadata
-from mase_hw.graph.metadata import Rounding, location, update
+from mase_hw.graph.metadata import Rounding
+from mase_hw.graph.nodes import location, update
 from mase_hw.graph.origin import origin
 from mase_hw.graph.rounded import is_rounding, rounded_format
 from mase_hw.passes._pass import Result, graph_pass

@@ -35,7 +35,7 @@ from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.compression._rows import Rows, rows_of
 from mase_hw.passes.compression.walk import Layer, layers, walk

@@ -17,10 +17,9 @@ from torch.fx import Node
 
 from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, MaseError
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import aten_arguments, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass

@@ -23,12 +23,23 @@ from mase_hw.arithmetic.exact_formats import (
 )
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALED, Format, names_in
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, common, location, metadata, update
+from mase_hw.graph.metadata import CommonMetadata
+from mase_hw.graph.nodes import (
+    aten_arguments,
+    common,
+    erase_node,
+    free_name,
+    insert_after,
+    location,
+    metadata,
+    operator_at,
+    operator_of,
+    stream_operands,
+    update,
+)
 from mase_hw.graph.rebuild import reached
 from mase_hw.graph.rounded import exact_format, is_rounding, rounded_format, with_factors
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Affine,
     Call,
@@ -43,15 +54,12 @@ from mase_hw.ops import (
     carried,
     operator_for,
 )
-from mase_hw.passes._insert import free_name, insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.formats._between import MOST_TRIED_BITS, compared_formats, format_between
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
-from mase_hw.passes.formats.edges import operator_at, operator_of
 
 STEPS = "steps"
 # By the dimensions of what they take.
@@ -174,10 +182,10 @@ def _hoist(mg: MaseGraph, rounding: Node) -> bool:
     _round_operands(mg, producer, rounding)
     for user in list(producer.users):
         user.replace_all_uses_with(producer)
-        erase_node(mg, user)
+        erase_node(user)
     if _does_nothing(mg, producer, number):
         producer.replace_all_uses_with(producer.all_input_nodes[0])
-        erase_node(mg, producer)
+        erase_node(producer)
     return True
 
 
@@ -186,14 +194,14 @@ def _join(mg: MaseGraph, node: Node, rounding: Node) -> None:
     joined = dict.fromkeys((*metadata(node).roundings, *metadata(rounding).roundings))
     update(node, roundings=tuple(joined))
     rounding.replace_all_uses_with(node)
-    erase_node(mg, rounding)
+    erase_node(rounding)
 
 
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
     """Round every stream that a node takes, as its result is."""
     target = overload(rounding.target)
     for producer in {item: None for _, item in stream_operands(node)}:
-        name = free_name(mg, f"{producer.name}_rounded")
+        name = free_name(producer, f"{producer.name}_rounded")
         arguments = producer, *rounding.args[1:]
         with mg.fx_graph.inserting_before(node):
             rounded = mg.fx_graph.create_node("call_function", target, arguments, name=name)
@@ -311,7 +319,7 @@ def _in_steps(mg: MaseGraph, streams: Mapping[Node, Format]) -> bool:
             if has_scale(number) and [*call.streams] == ["data_in_0"]:
                 unit = float(number.real_scale)
                 spec = common(node).results["data_out_0"]
-                steps = insert_after(mg, node, STEPS, spec, spec, (unit, False))
+                steps = insert_after(node, STEPS, spec, spec, (unit, False))
                 write = partial(_written, operator, call, unit)
                 rewrite(mg, user, call, write, {"data_in_0": steps})
                 changed = True
