@@ -12,7 +12,7 @@ from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, along_batch
-from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._interfaces import Rewritten
 
 
 class Composite(Operator, Rewritten):

@@ -29,12 +29,25 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Multiplying, Numeric, Selecting, Summing, WholeNumbers
+from mase_hw.ops._interfaces import (
+    Affine,
+    Borrowed,
+    Broadcasting,
+    Commutative,
+    Elementwise,
+    Exact,
+    Foldable,
+    Gained,
+    Judged,
+    Multiplying,
+    Numeric,
+    Ordered,
+    Rewritten,
+    Selecting,
+    Summing,
+    WholeNumbers,
+)
 from mase_hw.ops._one_cell import one_cell
-from mase_hw.ops._rewriting import Affine, Borrowed, Commutative, Foldable, Rewritten
-from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
-from mase_hw.ops._weighting import Gained
 from mase_hw.ops.movement._indices import broadcast_orders
 
 

@@ -29,10 +29,8 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._interfaces import STATE, Numeric, Ordered, Stateful, Tiled
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._state import STATE, Stateful
-from mase_hw.ops._tiling import Ordered, Tiled
 
 
 def _empty(entry: Tensor, dim: int, places: int) -> Tensor:

@@ -41,13 +41,19 @@ from mase_hw.ops._base import (
     example,
     example_values,
 )
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._interfaces import (
+    ANY_NUMBER,
+    Broadcasting,
+    Exact,
+    Growing,
+    Judged,
+    Recognized,
+    Rescaled,
+    Spelling,
+)
 from mase_hw.ops._library import define
 from mase_hw.ops._masking import Mask, Masked, for_scores
-from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
-from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
-from mase_hw.ops._tiling import Broadcasting, Growing
 from mase_hw.ops.movement._indices import aligned_order
 from mase_hw.ops.reductions._reduce import Rows
 

@@ -25,10 +25,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Configured, Weighted
+from mase_hw.ops._interfaces import Configured, Judged, Numeric, Ordered, Tiled, Weighted
 from mase_hw.ops.convolution._volumes import image_orders, no_batch
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import OPTIONS, Feed, Product

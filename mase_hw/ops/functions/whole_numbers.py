@@ -28,8 +28,7 @@ from mase_hw.ops._base import (
     overloads,
     torch_target,
 )
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._interfaces import Elementwise, Rewritten
 
 
 class _Step(Operator, Elementwise):

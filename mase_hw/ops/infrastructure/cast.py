@@ -17,9 +17,9 @@ from mase_hw.formats import Family
 from mase_hw.geometry.blocks import block_axis, block_order, block_problems, check_tiles, is_block
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._interfaces import Elementwise, Ordered
 from mase_hw.ops._library import copied, define
 from mase_hw.ops._one_cell import fields, one_cell, row_fields
-from mase_hw.ops._tiling import Elementwise, Ordered
 
 define("cast(Tensor self) -> Tensor", copied)
 

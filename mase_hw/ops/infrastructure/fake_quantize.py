@@ -27,8 +27,8 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
 # Bits of a multiplier beyond those of a layer's, and of a product with one.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example
-from mase_hw.ops._rewriting import Removable, Rewritten
+from mase_hw.ops._interfaces import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
 

@@ -21,8 +21,8 @@ from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
 from mase_hw.ops.infrastructure.fake_quantize import rounded_to
 

@@ -29,10 +29,9 @@ from mase_hw.ops._base import (
     example_values,
     unformatted,
 )
+from mase_hw.ops._interfaces import Elementwise, Rescaled
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Rescaled
 from mase_hw.ops._one_cell import fields, shortest_beats
-from mase_hw.ops._tiling import Elementwise
 
 # Bounds of an element, at most: a result of four bits.
 MAX_BOUNDS = 15

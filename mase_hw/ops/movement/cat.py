@@ -32,9 +32,8 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._interfaces import Ordered, Rewritten, Tiled
 from mase_hw.ops._library import define
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
 

@@ -22,10 +22,7 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Numeric
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Weighted
+from mase_hw.ops._interfaces import Exact, Judged, Numeric, Ordered, Tiled, Weighted
 
 
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):

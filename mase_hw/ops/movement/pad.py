@@ -11,8 +11,7 @@ from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example
-from mase_hw.ops._rewriting import Removable, Rewritten
-from mase_hw.ops._tiling import Ordered
+from mase_hw.ops._interfaces import Ordered, Removable, Rewritten
 from mase_hw.ops.convolution._volumes import image_orders, separately
 from mase_hw.ops.movement._moves import GatherRows
 

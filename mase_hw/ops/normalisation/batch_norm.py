@@ -21,10 +21,8 @@ from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._interfaces import Affine, Elementwise, Prepared
 from mase_hw.ops._one_cell import constant_memory, fields
-from mase_hw.ops._rewriting import Affine
-from mase_hw.ops._tiling import Elementwise
-from mase_hw.ops._weighting import Prepared
 
 
 class BatchNorm(Operator, Elementwise, Prepared, Affine):

@@ -2,12 +2,16 @@
 
 A mean is an exact sum divided by the number of its pixels, rounded once. Where windows hold
 different numbers of pixels, sums are scaled to a common divisor first.
+
+Pooling of volumes: of every frame first, then over the depth.
+
+A largest element is the same either way. A mean is rounded after each of the two.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import lcm
 from typing import ClassVar
@@ -26,9 +30,14 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._numbers import Exact, Summing
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops.convolution._volumes import image_orders, no_batch
+from mase_hw.ops._interfaces import Exact, Ordered, Summing, Tiled
+from mase_hw.ops.convolution._volumes import (
+    image_orders,
+    no_batch,
+    separately,
+    triple,
+    volume_problems,
+)
 from mase_hw.ops.reductions._reduce import reduce_cell
 
 
@@ -178,3 +187,49 @@ class SlidingPool(Pool):
             (sizes[0][i], kernel[i], stride[i], dilation[i], padding[i], sizes[1][i])
             for i in (0, 1)
         ]
+
+
+# The volume's dimension, 0 to 2, that is an image's height, and its width; None for one that stays.
+Dims = Sequence[int | None]
+
+
+def refuse_shape(call: Call) -> list[str]:
+    """Refuse what is no batch of volumes."""
+    return volume_problems(call.operands["data_in_0"].shape)
+
+
+def pooled(call: Call, volume: Tensor, pool: Callable[[Tensor, Dims], Tensor]) -> Tensor:
+    """Return the pool of a volume: those of its frames, and over them.
+
+    Args:
+        call: the pool.
+        volume: stands for the operand.
+        pool: of an image, with the dimensions of the volume that it has.
+    """
+    result = call.result.shape
+    return separately(
+        volume,
+        call.operands["data_in_0"].shape,
+        lambda image: pool(image, (1, 2)),
+        (result[3], result[4]),
+        lambda image: pool(image, (0, None)),
+        result[2],
+    )
+
+
+def argument(call: Call, key: str, dims: Dims, default: int) -> list[int]:
+    """Return an argument for the dimensions of an image."""
+    value = call.attributes.get(key)
+    values = triple(default if value is None else value, default)
+    return [default if dim is None else values[dim] for dim in dims]
+
+
+def strides(call: Call, dims: Dims) -> list[int]:
+    """Return the strides, which are the kernel's sizes where they are left out."""
+    return argument(call, "stride" if call.attributes["stride"] else "kernel_size", dims, 1)
+
+
+def positions(call: Call, dims: Dims) -> list[int]:
+    """Return the size of an image's pool."""
+    depth, height, width = call.result.shape[2:]
+    return [height * width if dim is None else (depth, height, width)[dim] for dim in dims]

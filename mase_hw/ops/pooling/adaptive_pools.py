@@ -16,11 +16,9 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size
 from mase_hw.ops._base import Call, Example, example, torch_target
 from mase_hw.ops._composite import composition
+from mase_hw.ops._interfaces import Numeric, Rewritten, Selecting
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops.pooling._pool import Pool
-from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
+from mase_hw.ops.pooling._pool import Dims, Pool, pooled, positions, refuse_shape
 from mase_hw.ops.pooling.windows import indices
 
 

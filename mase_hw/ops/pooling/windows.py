@@ -24,8 +24,8 @@ from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.geometry.window import Axis, Gather, Window
 from mase_hw.ops._base import Call, Example, Reference, example
+from mase_hw.ops._interfaces import Numeric, Selecting
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._pool import Pool
 
 WINDOWS = "(Tensor self, int[] rows, int[] columns, int[] kernel) -> Tensor"

@@ -39,7 +39,7 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec
 from mase_hw.ops._base import Call
-from mase_hw.ops._weighting import Weighted
+from mase_hw.ops._interfaces import Weighted
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import EXACT, Feed, Product
 

@@ -19,10 +19,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Configured, Weighted
+from mase_hw.ops._interfaces import Configured, Judged, Ordered, Rewritten, Tiled, Weighted
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
 from mase_hw.ops.products.grouped_product import TARGET

@@ -16,10 +16,7 @@ from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Multiplying
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Growing, Ordered, Tiled
+from mase_hw.ops._interfaces import Exact, Growing, Judged, Multiplying, Ordered, Rewritten, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
 from mase_hw.ops.products._stream_product import StreamProduct
 

@@ -20,9 +20,7 @@ from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference, along_batch
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Numeric, Summing, WholeNumbers
-from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._interfaces import Exact, Judged, Numeric, Ordered, Summing, Tiled, WholeNumbers
 
 
 class Rows(Operator, Numeric, Ordered, Tiled):

@@ -22,9 +22,8 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._elementwise import elements_of
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._interfaces import Judged, Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
 from mase_hw.ops.functions.table import EXP, LOG
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
