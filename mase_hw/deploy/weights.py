@@ -84,7 +84,6 @@ def checked_design(project: Path, mg: MaseGraph, summary: DesignSummary, weights
 
 
 def _node_of(mg: MaseGraph, constant: str) -> str:
-    """Return the node whose constant a stream carries."""
     names = [node.name for node in mg.nodes if constant.startswith(f"{node.name}_")]
     return max(names, key=len)
 

@@ -103,7 +103,6 @@ class Adviser:
         return None
 
     def _try(self, config: Mapping[str, object]) -> ModelAgreement | None:
-        """Return the agreement in a configuration; None where it has no hardware."""
         try:
             mg = self._trial.run(config)
             return None if preflight(mg) else model_agreement(mg)

@@ -225,7 +225,6 @@ def _add_node(
     supplied: Mapping[Use, Net],
     prediction: Prediction,
 ) -> Net:
-    """Add the section of a node; return the net of its result."""
     call = mg.call(node)
     stream = Stream(f"{node.name}_data_out_0", node.name, call.result)
     result = Net(stream.name, stream.fields)
@@ -356,7 +355,6 @@ def _batch_dim(mg: MaseGraph, node: Node, dim: int) -> int | None:
 
 
 def _memory_port(memory: ExternalMemory) -> Section:
-    """Return the section of the port that all external constants share."""
     port = memory.port
     cell = AxiReadPort(
         len(memory.regions), port.address_width, port.data_width, memory.id_width, port.outstanding

@@ -231,13 +231,11 @@ def _format(node: Node) -> Format | None:
 
 
 def _operator(node: Node) -> Operator | None:
-    """Return the operator that covers a node."""
     name = common(node).operator
     return operators()[name] if name is not None else None
 
 
 def _takes_formats(node: Node) -> bool:
-    """True if a node has the format of its operand where none is configured."""
     kind = _operator(node)
     return kind is not None and (Numeric.of(kind).keeps_format or not kind.casts)
 

@@ -206,7 +206,6 @@ def _widest(instance: Instance, alike: Sequence[Instance]) -> Instance:
 
 
 def _loaded(memory: Memory, words: dict[str, Memory], chosen: Sequence[Constant]) -> Memory:
-    """Return a memory with the words of the real graph."""
     found = words.get(memory.file)
     is_constant = any(item.file == memory.file for item in chosen)
     if found is None or (found.words != memory.words and not is_constant):

@@ -108,7 +108,6 @@ def compare(
 
 
 def _read(mg: MaseGraph, inputs: object) -> list[Tensor]:
-    """Return inputs as tensors of the shapes that a graph takes."""
     arrays = [inputs] if isinstance(inputs, Tensor | np.ndarray) else inputs
     names = [node.name for node in mg.inputs]
     allowed = f"allowed: one array of numbers for each of {', '.join(names)}"

@@ -107,7 +107,6 @@ class _Writer:
     names: dict[Node, str] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Write all nodes, in order."""
         for node in self.mg.nodes:
             if node.op == "placeholder":
                 self.names[node] = self._round(node, node.name)
@@ -170,7 +169,6 @@ class _Writer:
         return name
 
     def _round(self, node: Node, values: str) -> str:
-        """Round the result of a node as its format does."""
         number = common(node).results["data_out_0"].format
         if number is None:
             return values

@@ -112,7 +112,6 @@ class SignFormat(CodeFormat):
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: object) -> Self:
-        """Return the format; signs have no range."""
         return cls(**fields)
 
 

@@ -78,7 +78,6 @@ class Ternary(CodeFormat):
         return -1, 1
 
     def _levels(self, values: Tensor) -> tuple[float | Tensor, float | Tensor]:
-        """Return scale and threshold."""
         if self.scale is not None:
             border = self.threshold or self.scale / 2
             narrow: float = self.__dict__["_narrow"]

@@ -322,7 +322,6 @@ def _names_all(source: Argument, indices: list[Argument]) -> bool:
 
 
 def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argument] | None:
-    """Return indices of all rows, from one that counts them; None where a row has its own."""
     rank, rows = len(shape_of(indices[0])), shape_of(indices[0])[1:]
     shared: list[Argument] = [None]
     for index in indices[1:]:

@@ -176,7 +176,6 @@ class _Run:
         ]
 
     def __call__(self, base: Tensor, source: object) -> Tensor:
-        """Run the call on another base and another source."""
         target, name = overload(self._node.target), _MOVES[self._node.target]
         arguments = {**self._arguments, "self": base, name: source}
         values = dict(map_arg(arguments, self._constant))
@@ -191,7 +190,6 @@ class _Run:
         return value
 
     def _elements(self, operand: int, row: Tensor) -> Tensor:
-        """Return the elements of one row as those of an operand, alike in all rows."""
         node = self._operands[operand]
         if not _is_row(node):
             return row.reshape([int(size) for size in shape_of(node)])

@@ -323,7 +323,6 @@ class _Transform:
     real_out: bool = False
 
     def __call__(self, splitter: Splitter, node: Node) -> Pair | Part:
-        """Return the transform, one dimension after the other."""
         value, length, dim, norm = (*aten_arguments(node).values(), None)[:4]
         dims = [dim] if isinstance(dim, int) else dim
         if dims is None:

@@ -73,12 +73,10 @@ class _Box:
 
     @property
     def upper(self) -> float:
-        """Height of the upper part."""
         return len(self.lines) * _LINE_HEIGHT + _PADDING
 
     @property
     def lower(self) -> float:
-        """Height of the lower part."""
         return len(self.constants) * _LINE_HEIGHT + _PADDING * 0.6 if self.constants else 0.0
 
 

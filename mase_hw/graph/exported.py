@@ -233,7 +233,6 @@ def _is_constant(node: Node) -> bool:
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
-    """As many rows of an example as were drawn; None where all of them are equal."""
     rows = given[torch.arange(len(drawn)) % len(given)]
     return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
 

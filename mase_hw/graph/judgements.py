@@ -126,7 +126,6 @@ class _Marks:
 
 
 def _by_element(node: Node) -> list[Node]:
-    """The operands of what is computed element by element."""
     operator = operator_for(node.target) if node.op == "call_function" else None
     passes = operator is not None and _passes(operator)
     return [source for _, source in stream_operands(node)] if passes else []

@@ -120,7 +120,6 @@ def tensor_arguments(
 
 
 def _arguments(node: Node) -> Iterator[tuple[_Argument, Any]]:
-    """Yield the arguments of a node with their values."""
     for position, argument in enumerate(_schema(node.target) or ()):
         if position < len(node.args) and not argument.kwarg_only:
             yield argument, node.args[position]

@@ -48,11 +48,9 @@ class PhysicalGraph(MaseGraph):
     sharing: _Sharing
 
     def rounds(self, node: Node) -> int:
-        """Return how often the cells of a node compute in one inference."""
         return self.sharing.counts.get(node.name, 1)
 
     def netlist(self, node: Node, *args: object, **kwargs: object) -> Netlist:
-        """Return the cells of a node, for all layers."""
         return self.sharing.netlists[node.name]
 
 

@@ -117,7 +117,6 @@ class _Once:
         self._call, self._size = call, size
 
     def __call__(self, *codes: Tensor) -> Tensor:
-        """Return the codes of the results."""
         compute = self._call.operator.reference(self._call)
         # A tensor in which inferences and something else are one dimension is not cut.
         specs = (*self._call.streams.values(), self._call.result)

@@ -291,7 +291,6 @@ def terms_of(components: Components) -> dict[str, float]:
 
 
 def _energy(call: Call, netlist: Netlist) -> float:
-    """Return the energy of an inference."""
     if netlist.is_wire or isinstance(netlist.main, StreamFifo) or not netlist.multipliers:
         return 0.0
     first, second = _operand_bits(call)

@@ -38,7 +38,6 @@ class BlockElements(Elements[BlockTable]):
     """Element-wise operators on blocks of integers or floats with shared scales."""
 
     def unary_problems(self) -> list[str]:
-        """Return which operands and results are no blocks that can be streamed."""
         call, problems = self.call, list[str]()
         legal = ", ".join(names_in(BLOCKS))
         rank = len(call.result.shape)
@@ -85,7 +84,6 @@ class BlockElements(Elements[BlockTable]):
         return decode(block(self.call.operands[operand]), codes)
 
     def combination(self, operation: str) -> Callable[[Scaled, Scaled], Tensor]:
-        """Return the exact result, encoded in blocks."""
         guard, result = self._guard, self.call.result.quantized
 
         def combine(first: Scaled, second: Scaled) -> Tensor:
@@ -139,7 +137,6 @@ class BlockElements(Elements[BlockTable]):
         )
 
     def orders(self, otherwise: dict[str, Order | None]) -> dict[str, Order | None]:
-        """Return the order in which blocks come whole."""
         return dict.fromkeys(
             [*self.call.streams, *self.call.results], block_order(self.call.result)
         )

@@ -32,15 +32,12 @@ class Composite(Operator, Rewritten):
         """
 
     def problems(self, call: Call) -> list[str]:
-        """It must have been taken apart."""
         return [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
 
     def reference(self, call: Call) -> Reference:
-        """None: the operators that it is written with have references."""
         raise UnsupportedError(self.problems(call)[0])
 
     def hardware(self, call: Call) -> Netlist:
-        """None: the operators that it is written with have hardware."""
         raise UnsupportedError(self.problems(call)[0])
 
 

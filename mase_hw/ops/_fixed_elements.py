@@ -63,7 +63,6 @@ class FixedElements(Elements[FixedFunction]):
 
     @staticmethod
     def fit(function: Function, operand: Fixed, result: Fixed) -> FixedFunction:
-        """Return bounds, else a table, else a polynomial."""
         if function.bounds and (bounded := Bounded.between(function.bounds, operand, result)):
             return bounded
         if operand.width <= MAX_TABLE_INPUT_BITS:
@@ -73,7 +72,6 @@ class FixedElements(Elements[FixedFunction]):
         return fit(function, function.knots, operand, result, function.name, function.steep)
 
     def unary_cell(self, evaluator: FixedFunction) -> Cell:
-        """Return the bounds, the table or the polynomial."""
         beats = self.call.result.beats
         if isinstance(evaluator, Wave):
             evaluator = evaluator.quarter
@@ -87,7 +85,6 @@ class FixedElements(Elements[FixedFunction]):
         return UnaryTable(*fields(self.call), words, beats=beats)
 
     def operand_cell(self, evaluator: FixedFunction) -> Cell | None:
-        """Return the phase of a wave."""
         if not isinstance(evaluator, Wave):
             return None
         data, _, lanes = fields(self.call)

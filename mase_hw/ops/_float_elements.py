@@ -91,7 +91,6 @@ class FloatElements(Elements[PatternTable]):
         )
 
     def unary_problems(self) -> list[str]:
-        """Refuse results that wrap, and operands too wide for a table."""
         problems = self._result_problems()
         for name, spec in {**self.call.operands, **self.call.results}.items():
             problems += operand_problems(name, spec)

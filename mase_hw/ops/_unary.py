@@ -59,7 +59,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
             define(f"{name}(Tensor self) -> Tensor", self._composition)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield the equation itself, for a function that ATen has no operator for."""
         if self.targets[0].startswith(f"{NAMESPACE}."):
             yield self._composition(x)
 
@@ -167,7 +166,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return None
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come whole, anything else in any."""
         return elements_of(call).orders(super().orders(call))
 
 

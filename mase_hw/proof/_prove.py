@@ -94,7 +94,6 @@ def _prover(item: Cell | Part, start: bool) -> Callable[..., Iterator[ProofRow]]
 
 
 def _chosen(name: str | None) -> Iterable[type[Cell] | type[Part]]:
-    """Return the classes of a name, or all."""
     by_class: dict[str, type[Cell] | type[Part]] = {cls.__name__: cls for cls in parts()}
     by_module: dict[str, type[Cell] | type[Part]] = {cls.module: cls for cls in parts()}
     for cls in cells():

@@ -197,7 +197,6 @@ class Circuit:
         }
 
     def _inputs_together(self) -> list[list[int]]:
-        """Return the literals of the bits of each input."""
         groups: dict[str, list[int]] = {}
         for place, (name, _) in sorted(self.names.inputs.items(), key=lambda item: item[1]):
             groups.setdefault(name, []).append(2 * (1 + place))

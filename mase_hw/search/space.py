@@ -304,7 +304,6 @@ def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
 
 
 def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tuple[str, str]:
-    """Return the node and the key that a reference from a node means."""
     other, dot, rest = key.rpartition(".")
     if not dot:
         return node, key

@@ -341,7 +341,6 @@ def _outputs(module: object, batch: Batch) -> object:
 
 
 def _shapes(batch: Batch) -> str:
-    """Return the shapes of one sample."""
     inputs = [("", value) for value in batch.args]
     inputs += [(f"{name} ", value) for name, value in batch.kwargs.items()]
     return ", ".join(

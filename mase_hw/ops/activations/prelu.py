@@ -48,7 +48,6 @@ class PReLU(Operator, Elementwise):
         return evaluate
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the cell and the ROM of its slopes."""
         weight = call.operands["weight"].quantized.encoding
         return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 

@@ -53,7 +53,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
     )
 
     def bind(self, call: Call) -> Call:
-        """Take a constant divisor of one element for an attribute."""
         divisor = call.constants.get("data_in_1")
         if divisor is None or divisor.numel() != 1 or "data_in_0" in call.constants:
             return call
@@ -68,7 +67,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         return torch.tensor(1.0 / divisor), torch.zeros(())
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Multiply with what is not a power of two."""
         divisor = call.attributes.get("divisor")
         rounds = call.attributes.get("rounding_mode") is not None
         is_cast = divisor is not None and _is_power(divisor) and not rounds
@@ -88,7 +86,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
 
     @staticmethod
     def _refused(call: Call) -> list[str]:
-        """Return why there is no quotient."""
         divisor = call.attributes.get("divisor", 0)
         if _is_whole(call) and not (divisor > 0 and divisor == int(divisor)):
             return ["it divides whole numbers; only one constant above zero divides them"]
@@ -112,7 +109,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         return lambda codes: result.from_fixed(codes * sign, fraction)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a cast of the same codes with more fraction bits."""
         data, result, lanes = fields(call)
         quotient = replace(data, fraction=data.fraction + self._shift(call))
         negate = call.attributes["divisor"] < 0
@@ -187,7 +183,6 @@ class Quotient(Operator, Elementwise, WholeNumbers, Exact):
         return lambda codes: result.from_fixed(_quotient(codes, divisor), 0)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a cast of multiples that loses their lower bits."""
         divisor = int(call.attributes["divisor"])
         shift = fixed(call.operands["data_in_0"]).width + divisor.bit_length()
         multiplier = -(-(1 << shift) // divisor)

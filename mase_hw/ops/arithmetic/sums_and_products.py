@@ -90,7 +90,6 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         )
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a cell; a constant operand comes from a ROM as beats of the result."""
         return one_cell(call, elements_of(call).binary_cell(self.operation))
 
     def block_axis(self, name: str) -> int | None:
@@ -181,7 +180,6 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Affine, Multiplying, Judged):
         return factors, torch.zeros(())
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
-        """Return the weights of a producer that takes a row of factors, and its biases."""
         if len(call.constants) != 1 or not isinstance(producer.operator, Gained):
             return None
         (factors,), size = call.constants.values(), call.result.shape[-1]
@@ -213,7 +211,6 @@ class Sub(Add, Judged):
         return first - second
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """One element of the first less one of the second."""
         return [({"data_in_0": 1, "data_in_1": -1}, 1)]
 
 

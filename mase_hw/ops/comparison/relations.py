@@ -176,7 +176,6 @@ class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, O
         return one_cell(call, cell)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """One for all; smaller streams take it, too."""
         return broadcast_orders(call)
 
     def examples(self) -> list[Example]:

@@ -93,7 +93,6 @@ class Round(_Step, Rewritten):
         super().__init__("round", "round round_ aten.round.decimals", "nearest_even")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
         scale = 10.0 ** int(call.attributes.get("decimals", 0))
         if scale == 1.0:
             return None

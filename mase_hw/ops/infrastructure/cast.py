@@ -62,7 +62,6 @@ class Cast(Operator, Elementwise, Ordered):
         return found
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come whole; scalars in any order."""
         for spec in (call.operands["data_in_0"], call.result):
             if is_block(spec):
                 return dict.fromkeys(("data_in_0", "data_out_0"), block_order(spec))
@@ -77,7 +76,6 @@ class Cast(Operator, Elementwise, Ordered):
         return scaled.cast_reference(given, result, self.multiplier_bits(call))
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one decoder and one encoder for each lane or block."""
         data, result = call.operands["data_in_0"], call.result
         if is_fixed(data, result):
             return one_cell(call, CastFixed(*fields(call), beats=result.beats))

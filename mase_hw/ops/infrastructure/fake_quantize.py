@@ -169,7 +169,6 @@ class FakeQuantize(Cast, Numeric):
     role = "rounding"
 
     def result_format(self, call: Call) -> Format | None:
-        """Format that the model declares, where one format holds it."""
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:
@@ -189,7 +188,6 @@ class FakeQuantize(Cast, Numeric):
         return found
 
     def multiplier_bits(self, call: Call) -> int:
-        """Return the fewest with which every code becomes that of the exact quotient."""
         return self._bits(call) or 0
 
     @staticmethod
@@ -200,7 +198,6 @@ class FakeQuantize(Cast, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:

@@ -69,7 +69,6 @@ class FloatOrder(Operator, Numeric):
     role = "order"
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """Return the float, or its places."""
         return self._places(call) if call.attributes["back"] else self._float(call)
 
     def result_format(self, call: Call) -> Format | None:

@@ -104,11 +104,9 @@ class Retile(Layout, Tiled, Ordered):
         return tensor
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Nothing is tied: that is what it is for."""
         return []
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Any order goes in; the result keeps the one it was made for."""
         return {
             "data_in_0": call.operands["data_in_0"].order,
             "data_out_0": call.result.order,
@@ -140,7 +138,6 @@ class Collect(Moves, Ordered, Tiled):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Stack the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return torch.stack(members, 1)
 
@@ -154,7 +151,6 @@ class Collect(Moves, Ordered, Tiled):
         return {(name, 1): 1 for name in (*call.streams, *call.results)}
 
     def hardware(self, call: Call) -> Netlist:
-        """Return cells that put one step behind another; a wire of one."""
         net = NetlistBuilder(call.ports)
         width, lanes = call.result.quantized.encoding.width, call.result.parallelism[1]
         first, *others = call.streams

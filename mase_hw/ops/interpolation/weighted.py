@@ -41,7 +41,6 @@ class _Interpolation(Composite):
         return super().problems(call)
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return a linear layer for each dimension that changes."""
         shape, result = call.operands["data_in_0"].shape, call.result.shape
         if len(shape) != self.dimensions + 2:
             return None
@@ -128,7 +127,6 @@ class _Nearest(GatherRows, Ordered):
         return image_orders(call)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Look up which row and column torch repeats where."""
         _, height, width = image_size(call.operands["data_in_0"])
         space = call.operands["data_in_0"].shape[2:]
         places = torch.arange(height * width).reshape(1, 1, *space)

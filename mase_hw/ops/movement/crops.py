@@ -52,17 +52,14 @@ class Crop(GatherRows, Ordered):
         return {"data_in_0": order, "data_out_0": Order.permuted(result.shape, axes)}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes, unless the dimension of the lanes goes."""
         return super().ties(call) if self.keeps_dimension or not self._lanes(call) else []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One lane where elements change their lanes, unless all move by as many."""
         if not self._lanes(call) or self._shifts(call):
             return ONE_PIXEL
         return {**ONE_PIXEL, ("data_in_0", 0): 1, ("data_out_0", 0): 1}
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window, or a shift of the lanes."""
         if not self._shifts(call):
             return super().hardware(call)
         data = call.operands["data_in_0"]
@@ -77,7 +74,6 @@ class Crop(GatherRows, Ordered):
         return Netlist.single(call.ports, cell)
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Keep rows; or beats of a row, where the dimension is that of the lanes."""
         data, kept = call.operands["data_in_0"], self.indices(call)
         if self._lanes(call):
             tiles = sorted({index // data.parallelism[1] for index in kept})

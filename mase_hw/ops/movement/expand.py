@@ -45,14 +45,12 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     targets: tuple[str, ...] = ("aten.expand.default", "aten.expand_as.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Take the size of the other tensor as a number."""
         if len(operands) == 1:
             return None
         size = [-1, *call.result.shape[1:]]
         return [aten.expand.default(operands["data_in_0"], size)]
 
     def is_identity(self, call: Call) -> bool:
-        """Return true when nothing is repeated."""
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
@@ -72,7 +70,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return compute
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """The order that is offered, where the result can have it."""
         data, result = call.operands["data_in_0"], call.result
         rank = len(result.shape)
         axes = stream_axes(data) if len(data.shape) == rank else None
@@ -83,7 +80,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         }
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes, unless one goes to all."""
         sizes = call.operands["data_in_0"].size, call.result.size
         return [
             [("data_in_0", dim), ("data_out_0", dim)]
@@ -92,7 +88,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         ]
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a buffer for each run of repeated dimensions, and copied lanes; or a wire."""
         data, result = call.operands["data_in_0"], call.result
         stages, copies = self._stages(call), data.lanes != result.lanes
         net, port = NetlistBuilder(call.ports), call.ports["data_in_0"]
@@ -113,7 +108,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return net.netlist(data_out_0=wire)
 
     def growing(self, call: Call) -> list[frozenset[str]]:
-        """Return the result, where it is one row again and again."""
         data, result = call.operands["data_in_0"], call.result
         row = self._stages(call) == [(data.beats, result.rows)] and data.lanes == result.lanes
         return [frozenset({"data_out_0"})] if row and is_fixed(data) else []

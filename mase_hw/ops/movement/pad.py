@@ -49,7 +49,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return None if data is operands["data_in_0"] else [data]
 
     def is_identity(self, call: Call) -> bool:
-        """Where nothing is padded, as beside channels that are normalised alone."""
         return not any(self._amounts(call))
 
     def _volume(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
@@ -90,7 +89,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return image_orders(call)
 
     def fill(self, call: Call) -> int:
-        """Return the code of the constant."""
         value = torch.tensor(float(call.attributes.get("value") or 0.0))
         return int(call.result.quantized.encode(value))
 

@@ -69,7 +69,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return problems or self._arithmetic(call).problems
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Write rows of several dimensions as rows of one."""
         size = call.attributes.get("normalized_shape", ())
         if len(size) < 2:
             return None
@@ -88,7 +87,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         """Return the call of torch's operator on other operands."""
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        """Return it with what is added to the mean square in units, too."""
         return self.normalize(operands, [call.result.shape[-1]], self.epsilon(call) / unit**2)
 
     def reference(self, call: Call) -> Reference:
@@ -146,7 +144,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return fixed_of(1 + octaves + places, places)
 
     def operations(self, call: Call) -> int:
-        """A square, two sums, a product, a weight and a bias for each element."""
         return 6 * call.result.elements
 
     def _arithmetic(self, call: Call) -> Arithmetic:
@@ -196,7 +193,6 @@ class LayerNorm(RowNorm):
     centred = True
 
     def epsilon(self, call: Call) -> float:
-        """Constant that is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
     def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
@@ -230,7 +226,6 @@ class RMSNorm(RowNorm, Recognized):
     centred = False
 
     def epsilon(self, call: Call) -> float:
-        """Constant that is added to the mean square: torch's, where none is given."""
         given = call.attributes.get("eps")
         if given is not None:
             return float(given)
@@ -241,7 +236,6 @@ class RMSNorm(RowNorm, Recognized):
         return aten.rms_norm.default(operands["data_in_0"], size, operands.get("weight"), epsilon)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield it as models of language write it out; the weight is folded behind."""
         mean = (x**2).mean(-1, keepdim=True) + ANY_NUMBER
         for result in (x * torch.rsqrt(mean), x / torch.sqrt(mean), x * mean ** (-0.5)):
             yield result, {"eps": ANY_NUMBER}

@@ -93,7 +93,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window and a reduction, with a memory of factors where they differ."""
         data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
         window = Window(*self.axes(call), data.tiles[1], 1)
         factors, width, factor = self._factors(call), 0, None
@@ -124,7 +123,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         )
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of the pixels, or of their means."""
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
             return None
         return exact_quotient(
@@ -132,14 +130,12 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         )
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """The pixels of a window, which may lie outside in part."""
         rows, columns = self.axes(call)
         count = 1 if self.maximum else rows.kernel * columns.kernel
         divisors, _ = self._divisors(call)
         return [({"data_in_0": count}, divisor) for divisor in sorted(set(divisors.tolist()))]
 
     def operations(self, call: Call) -> int:
-        """One for each pixel of each window."""
         rows, columns = self.axes(call)
         return call.result.elements * rows.kernel * columns.kernel
 

@@ -34,7 +34,6 @@ class _AdaptivePool(Pool):
         return shared(sizes[0], positions[0]), shared(sizes[1], positions[1])
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window and a reduction, or the reduction alone."""
         if any(size > 1 for size in call.result.shape[2:]):
             return super().hardware(call)
         _, rows, columns = image_size(call.operands["data_in_0"])
@@ -114,7 +113,6 @@ class AdaptiveMaxPool2d(_AdaptivePool, Selecting, Numeric, Rewritten):
     keeps_format = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the maxima, and where they are, each by itself."""
         rank = len(call.operands["data_in_0"].shape)
         if len(call.results) == 1 or rank != self.dimensions + 2:
             return None

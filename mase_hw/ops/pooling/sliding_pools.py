@@ -72,7 +72,6 @@ class AvgPool2d(SlidingPool):
     dimensions = 2
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
-        """Count the elements of every window, as torch does."""
         rows, columns = self.axes(call)
         divisor = call.attributes.get("divisor_override")
         if divisor:

@@ -197,7 +197,6 @@ class WindowIndex(_ListedWindows, Selecting, Numeric):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window, the place of its largest element, a table and a sum."""
         data, result = call.operands["data_in_0"], call.result
         net, lanes = NetlistBuilder(call.ports), call.operands["data_in_0"].parallelism[1]
         wide, number = _wider(fixed(data)), result.quantized.encoding

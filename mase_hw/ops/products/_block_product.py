@@ -70,7 +70,6 @@ class BlockProduct(Product):
         return problems
 
     def notes(self) -> list[str]:
-        """Notes on exactness and width of sums."""
         kept, exact = self.guard_bits, max(self._distance(), GUARD_BITS)
         width = f"sums of {self._sum_width(kept)} bits"
         if self.is_exact:
@@ -82,7 +81,6 @@ class BlockProduct(Product):
         ]
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return block after block of a row, added to the bias."""
         data, weight = (block(self.call.operands[name]) for name in ("data_in_0", "weight"))
         bits, scales = weight.split(self.matrix(self.call.constant_codes("weight")))
         dtype = exact_dtype(Bounds(-self._largest_dot(), self._largest_dot()))
@@ -104,7 +102,6 @@ class BlockProduct(Product):
         return compute
 
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator, after a look at the tiles."""
         name, operands, result = self.call.name, self.call.operands, self.call.result
         check_tiles(name, "data_in_0", operands["data_in_0"])
         if "bias" in operands:

@@ -135,7 +135,6 @@ class Addmm(ConstantProduct):
         return matrix_refusals(call) if _factors(call) else []
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
-        """Return the linear layer; what is added is its bias where it is one row."""
         alpha, beta = call.attributes["alpha"], call.attributes["beta"]
         if not _factors(call):
             product = aten.matmul.default(operands["data_in_0"], operands["data_in_1"])
@@ -166,7 +165,6 @@ class Addmm(ConstantProduct):
 
 
 def _factors(call: Call) -> set[str]:
-    """Return which factors are constant."""
     return {"data_in_0", "data_in_1"} & set(call.constants)
 
 

@@ -57,7 +57,6 @@ class Mean(Accumulation):
     targets = ("aten.mean.dim", "aten.mean.default")
 
     def divisor(self, call: Call) -> int:
-        """The number of elements of a mean."""
         shape = call.operands["data_in_0"].shape
         return prod(shape[dim] for dim in self.dims(call))
 
@@ -75,7 +74,6 @@ class Sum(Accumulation, Numeric):
     targets = ("aten.sum.dim_IntList",)
 
     def result_format(self, call: Call) -> Format | None:
-        """Enough bits to count all that holds, where masks are summed."""
         if call.operands["data_in_0"].dtype != "bool" or not call.result.dtype.startswith("int"):
             return None
         shape = call.operands["data_in_0"].shape
@@ -109,7 +107,6 @@ class Argmax(Reduction, Selecting, Numeric, Rescaled):
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        """Return the same index: units do not change an order."""
         given = call.attributes
         return aten.argmax.default(operands["data_in_0"], given["dim"], given["keepdim"])
 

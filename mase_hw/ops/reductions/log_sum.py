@@ -77,7 +77,6 @@ class LogSum(Reduction, Numeric, Judged):
         return net.netlist(data_out_0=net.add(_unary_cell(*self._logarithm(call)), data_in_0=wire))
 
     def operations(self, call: Call) -> int:
-        """An exponential and a sum for each element."""
         return 2 * call.operands["data_in_0"].elements
 
     def _count(self, call: Call) -> int:

@@ -77,7 +77,6 @@ def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Argument]:
 def _seen_parameter(
     value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
 ) -> Node | None:
-    """The parameter of which a value holds all elements, and no other value does."""
     memory = value.untyped_storage().data_ptr()
     if [item.untyped_storage().data_ptr() for item in read.values()].count(memory) > 1:
         return None
@@ -158,7 +157,6 @@ def fold_into_producer_transform_pass(
 
 
 def _merged(call: Call, producer: Call, *, exact: bool) -> Mapping[str, Tensor] | None:
-    """Return constants with which the producer does what a call does, too; None for none."""
     operator = call.operator
     if constants := Foldable.of(operator).fold(call, producer):
         return constants

@@ -117,7 +117,6 @@ class _Masks:
         self._cache: dict[tuple[Node, bool], Mask | None] = {}
 
     def is_excluded(self, value: object) -> bool:
-        """True if a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
                 return False

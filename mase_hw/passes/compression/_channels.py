@@ -462,7 +462,6 @@ def cut_dim(node: Node) -> int | None:
 
 
 def _along(value: Tensor, axis: int) -> Tensor:
-    """Return the index of every element along an axis."""
     shape = [1] * value.dim()
     shape[axis] = -1
     return torch.arange(value.shape[axis]).reshape(shape).expand(value.shape).clone()

@@ -214,7 +214,6 @@ def _rounded(
     statistics: tuple[Tensor, Tensor | None],
     method: Method,
 ) -> Tensor:
-    """Return weights as the graph computes with them."""
     hessian, lost = statistics
     wanted = weight.double()
     if lost is not None:
@@ -348,7 +347,6 @@ def _damped(hessian: Tensor, damping: float) -> Tensor:
 
 
 def _inverse_factor(damped: Tensor) -> Tensor:
-    """Return the upper factor of the inverse of a damped Hessian."""
     damped = damped.clone()
     diagonal = torch.diagonal(damped)
     # Fewer rows than features leave directions without any weight of their own.

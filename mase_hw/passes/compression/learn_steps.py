@@ -156,7 +156,6 @@ def _configured(mg: MaseGraph, config: Mapping[str, object]) -> list[tuple[str, 
 
 
 def _formats(mg: MaseGraph) -> Tensors:
-    """Return the format of every operand and result that has one."""
     return {
         (node.name, name): spec.format
         for node in mg.nodes

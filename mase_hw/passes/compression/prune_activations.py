@@ -101,7 +101,6 @@ def _selected(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
 
 
 def _sizes(mg: MaseGraph, node: Node, data: Iterable[object] | None) -> Tensor:
-    """Return the magnitudes that a node gives on the data."""
     seen = observe(mg, [mg.example_inputs] if data is None else data)
     return seen[node.name][RESULT].values.abs()
 

@@ -256,7 +256,6 @@ def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
 
 
 def _kept(gone: Tensor, axis: int) -> Tensor:
-    """Return which indices of an axis are left."""
     return (~gone).movedim(axis, 0).reshape(gone.shape[axis], -1).any(dim=1)
 
 
