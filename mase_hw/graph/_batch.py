@@ -243,8 +243,8 @@ def _index_rows(rewriter: Rewriter, node: Node) -> Node | None:
 
 def _pick_flat(rewriter: Rewriter, source: Node, rows: Argument, index: Argument) -> Node | None:
     """Write `x[rows, i]` of indices that were flattened, several for each row, as a gather."""
-    known = known_shape(index)
-    if len(known) != 1 or known_shape(rows) != known or not is_dynamic(shape_of(index)[0]):
+    shape = known_shape(index)
+    if len(shape) != 1 or known_shape(rows) != shape or not is_dynamic(shape_of(index)[0]):
         return None
     each = size_of(shape_of(index)[0], 1)
     if not _numbers_rows(rewriter, rows, each):

@@ -92,11 +92,11 @@ def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> C
             f"{node.name} ({metadata(node).source}): {node.target} is given no tensor"
         )
     scalars = dict(tensor_arguments(node, {name: name for name in operator.operand_names}))
-    given = {item for item in scalars.values() if isinstance(item, Node)}
+    producers = {item for item in scalars.values() if isinstance(item, Node)}
     attributes = {
         name: value
         for name, value in aten_arguments(node).items()
-        if name not in scalars and not _holds(value, given)
+        if name not in scalars and not _holds(value, producers)
     }
     attributes |= _places(node)
     return operator.bind(Call(node.name, operator, specs, results, constants, attributes))
@@ -121,7 +121,7 @@ def _holds(value: object, nodes: set[Node]) -> bool:
 
 def call_of(model: GraphModule, node: Node) -> Call:
     """Return the call of a node with the formats, parallelism and options of its metadata."""
-    known = common(node)
-    call = bind(model, node, known.results)
-    specs = {name: known.operands.get(name, spec) for name, spec in call.operands.items()}
-    return replace(call, operands=specs, attributes={**call.attributes, **known.options})
+    tensors = common(node)
+    call = bind(model, node, tensors.results)
+    specs = {name: tensors.operands.get(name, spec) for name, spec in call.operands.items()}
+    return replace(call, operands=specs, attributes={**call.attributes, **tensors.options})

@@ -133,9 +133,9 @@ class CapturedGraph(nn.Module):
     @property
     def has_formats(self) -> bool:
         """True when a pass gave number formats, beside those that the model's layers declare."""
-        known = [item for node in self.nodes if (item := metadata(node).common) is not None]
+        entries = [item for node in self.nodes if (item := metadata(node).common) is not None]
         tensors = (
-            spec for item in known for spec in (*item.operands.values(), *item.results.values())
+            spec for item in entries for spec in (*item.operands.values(), *item.results.values())
         )
         return any(spec.format is not None for spec in tensors)
 
@@ -157,8 +157,8 @@ class CapturedGraph(nn.Module):
         for node in self.nodes:
             if node.name == name:
                 return node
-        known = ", ".join(node.name for node in self.nodes)
-        raise MaseError(f"{self.name} has no node called {name!r}; known: {known}")
+        names = ", ".join(node.name for node in self.nodes)
+        raise MaseError(f"{self.name} has no node called {name!r}; known: {names}")
 
     def constant(self, node: Node) -> Tensor:
         """Return the parameter or buffer that a `get_attr` node reads."""
@@ -174,14 +174,14 @@ class CapturedGraph(nn.Module):
         """
         # Kept while neither the metadata nor the constants change.
         stamp = metadata(node), self._stamp(node)
-        known = self._calls.get(node)
-        if known is None or known[0] != stamp:
+        cached = self._calls.get(node)
+        if cached is None or cached[0] != stamp:
             call = calls.call_of(self.model, node)
-            before = self._before.get(node) if known is None else (known[0][1], known[1])
+            before = self._before.get(node) if cached is None else (cached[0][1], cached[1])
             if before and before[0] == stamp[1]:
                 call = call.after(before[1])
-            known = self._calls[node] = stamp, call
-        return known[1]
+            cached = self._calls[node] = stamp, call
+        return cached[1]
 
     def _stamp(self, node: Node) -> tuple[object, ...]:
         constants = [self.constant(item) for item in node.all_input_nodes if item.op == "get_attr"]
@@ -191,9 +191,9 @@ class CapturedGraph(nn.Module):
     def knows_of(self, other: CapturedGraph) -> None:
         """Keep what is known of the constants of a graph that this one is a copy of."""
         for node, own in zip(other.nodes, self.nodes, strict=True):
-            known = other._calls.get(node)
-            if known is not None and known[0][1] == other._stamp(node):
-                self._before[own] = self._stamp(own), replace(known[1], constants={})
+            cached = other._calls.get(node)
+            if cached is not None and cached[0][1] == other._stamp(node):
+                self._before[own] = self._stamp(own), replace(cached[1], constants={})
 
     def netlist(
         self,
@@ -218,13 +218,13 @@ class CapturedGraph(nn.Module):
         if outside is None:
             outside = hardware.outside if hardware else ()
         key = style, device, frozenset(outside)
-        known = self._netlists.get(node)
-        if known is None or known[0] is not call:
-            known = call, None, call.operator.hardware(call)
-        if known[1] != key:
-            netlist = known[2].styled(style).on(Device.of(device), outside)
-            known = self._netlists[node] = call, key, netlist
-        return known[2]
+        cached = self._netlists.get(node)
+        if cached is None or cached[0] is not call:
+            cached = call, None, call.operator.hardware(call)
+        if cached[1] != key:
+            netlist = cached[2].styled(style).on(Device.of(device), outside)
+            cached = self._netlists[node] = call, key, netlist
+        return cached[2]
 
     def rounds(self, node: Node) -> int:
         """Return how often the cells of a node compute in one inference."""

@@ -465,11 +465,11 @@ def _short_time(splitter: Splitter, node: Node) -> Pair | Part:
 def _window(splitter: Splitter, arguments: dict[str, Argument]) -> Tensor | None:
     length, node = arguments["n_fft"], arguments.get("window")
     inner = arguments.get("win_length") or length
-    known = torch.ones(inner) if node is None else splitter.known(node)
-    if known is None:
+    window = torch.ones(inner) if node is None else splitter.known(node)
+    if window is None:
         return None
     before = (length - inner) // 2
-    return torch.nn.functional.pad(known, (before, length - inner - before)).float()[:, None]
+    return torch.nn.functional.pad(window, (before, length - inner - before)).float()[:, None]
 
 
 TRANSFORMS: dict[object, _Rule] = {

@@ -141,23 +141,23 @@ def _box(mg: CapturedGraph, node: Node) -> _Box:
     kind = {"placeholder": "input", "output": "output", "get_attr": "constants"}.get(node.op, "")
     lines = [("name", _short(node.name)), ("operator", _short(operator_label(node)))]
     lines += [("", _short(_spec_text(spec))) for spec in result_specs(node).values()]
-    known = metadata(node)
-    hint = f"{node.name}: {node.target}\nmodule {known.module_path or '-'}\n{known.source}"
+    entry = metadata(node)
+    hint = f"{node.name}: {node.target}\nmodule {entry.module_path or '-'}\n{entry.source}"
     return _Box("uncovered" if uncovered else kind, lines, _constant_lines(mg, node), hint)
 
 
 def _constant_lines(mg: CapturedGraph, node: Node) -> list[str]:
     if node.op != "call_function":
         return []
-    known = metadata(node).common
+    tensors = metadata(node).common
     lines = []
     for name, value in tensor_arguments(node):
         if isinstance(value, Node) and value.op != "get_attr":
             continue
-        if known is not None and known.operator is not None and name not in known.operands:
+        if tensors is not None and tensors.operator is not None and name not in tensors.operands:
             continue
-        if known is not None and name in known.operands:
-            text = f"{name} {_spec_text(known.operands[name], parallelism=False)}"
+        if tensors is not None and name in tensors.operands:
+            text = f"{name} {_spec_text(tensors.operands[name], parallelism=False)}"
             hardware = metadata(node).hardware
             if hardware is not None and hardware.interface.get(name) == "AXI":
                 text += " | external"

@@ -63,10 +63,10 @@ def decode_argument(value: object, nodes: Mapping[str, Node]) -> Any:
     if kind == "device":
         return torch.device(content)
     if kind in dict(_TORCH_KINDS):
-        found = getattr(torch, check_identifier(content, f"a {kind}"), None)
-        if not isinstance(found, dict(_TORCH_KINDS)[kind]):
+        member = getattr(torch, check_identifier(content, f"a {kind}"), None)
+        if not isinstance(member, dict(_TORCH_KINDS)[kind]):
             raise DataError(f"torch has no {kind} {content!r}")
-        return found
+        return member
     if kind == "slice":
         return slice(*(decode_argument(item, nodes) for item in content))
     if kind == "tuple":
@@ -103,28 +103,28 @@ def decode_target(op: str, target: str) -> Any:
     return find_operator(target)
 
 
-def encode_metadata(known: metadata.MaseMetadata) -> dict[str, object]:
+def encode_metadata(entry: metadata.MaseMetadata) -> dict[str, object]:
     """Return the JSON value of a node's metadata."""
-    declared = {name: encode_format(item) for name, item in known.declared.items()}
+    declared = {name: encode_format(item) for name, item in entry.declared.items()}
     return {
-        "module_path": known.module_path,
-        "source": dataclasses.asdict(known.source),
-        "common": _encode_common(known.common) if known.common else None,
-        "software": _encode_software(known.software) if known.software else None,
-        "hardware": _encode_hardware(known.hardware) if known.hardware else None,
-        **({"pruned": True} if known.pruned else {}),
+        "module_path": entry.module_path,
+        "source": dataclasses.asdict(entry.source),
+        "common": _encode_common(entry.common) if entry.common else None,
+        "software": _encode_software(entry.software) if entry.software else None,
+        "hardware": _encode_hardware(entry.hardware) if entry.hardware else None,
+        **({"pruned": True} if entry.pruned else {}),
         **({"declared": declared} if declared else {}),
-        **({"exact": True} if known.exact else {}),
-        **({"folded": True} if known.folded else {}),
-        **({"asked": True} if known.asked else {}),
+        **({"exact": True} if entry.exact else {}),
+        **({"folded": True} if entry.folded else {}),
+        **({"asked": True} if entry.asked else {}),
         **(
-            {"fills": [[item.bound.hex(), item.magnitude.hex()] for item in known.fills]}
-            if known.fills
+            {"fills": [[item.bound.hex(), item.magnitude.hex()] for item in entry.fills]}
+            if entry.fills
             else {}
         ),
-        **({"agreement": known.agreement.to_dict()} if known.agreement else {}),
-        **({"roundings": [*map(_encode_rounding, known.roundings)]} if known.roundings else {}),
-        **({"configured": True} if known.configured else {}),
+        **({"agreement": entry.agreement.to_dict()} if entry.agreement else {}),
+        **({"roundings": [*map(_encode_rounding, entry.roundings)]} if entry.roundings else {}),
+        **({"configured": True} if entry.configured else {}),
     }
 
 
@@ -156,12 +156,12 @@ def _decode_rounding(entry: Table) -> metadata.Rounding:
     return metadata.Rounding(**{**entry, "number": decode_format(entry["number"])})
 
 
-def _encode_common(known: metadata.CommonMetadata) -> dict[str, object]:
+def _encode_common(tensors: metadata.CommonMetadata) -> dict[str, object]:
     return {
-        "operator": known.operator,
-        "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
-        "results": [[name, spec.to_dict()] for name, spec in known.results.items()],
-        **({"options": dict(known.options)} if known.options else {}),
+        "operator": tensors.operator,
+        "operands": [[name, spec.to_dict()] for name, spec in tensors.operands.items()],
+        "results": [[name, spec.to_dict()] for name, spec in tensors.results.items()],
+        **({"options": dict(tensors.options)} if tensors.options else {}),
     }
 
 
@@ -177,12 +177,12 @@ def _decode_common(entry: Table) -> metadata.CommonMetadata:
     )
 
 
-def _encode_software(known: metadata.SoftwareMetadata) -> dict[str, object]:
+def _encode_software(software: metadata.SoftwareMetadata) -> dict[str, object]:
     ranges = [
         [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
-        for name, item in known.ranges.items()
+        for name, item in software.ranges.items()
     ]
-    return {"order": known.order, "ranges": ranges, "examples": known.examples}
+    return {"order": software.order, "ranges": ranges, "examples": software.examples}
 
 
 def _decode_software(entry: Table) -> metadata.SoftwareMetadata:
@@ -192,10 +192,10 @@ def _decode_software(entry: Table) -> metadata.SoftwareMetadata:
     return metadata.SoftwareMetadata(ranges, entry["order"], entry.get("examples", 0))
 
 
-def _encode_hardware(known: metadata.HardwareMetadata) -> dict[str, object]:
+def _encode_hardware(hardware: metadata.HardwareMetadata) -> dict[str, object]:
     return {
-        field.name: encode_argument(getattr(known, field.name))
-        for field in dataclasses.fields(known)
+        field.name: encode_argument(getattr(hardware, field.name))
+        for field in dataclasses.fields(hardware)
     }
 
 

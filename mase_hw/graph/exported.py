@@ -61,7 +61,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
             "so there is nothing to make hardware of"
         )
     graph = MaseGraph(model, name=_identifier(name))
-    given = _given(program, _inputs(module))
+    examples = _given(program, _inputs(module))
     graph.batch_dims = dims
     # The batch is no dimension of a value but the first one.
     leads = not dims or not any(
@@ -70,7 +70,7 @@ def from_exported(program: ExportedProgram, name: str, *, batched: bool) -> Mase
     # A state is one sequence.
     graph.batched = bool(batched and dynamic) and leads and not graph.keeps_state
     if graph.batched:
-        inside = None if given is None else dims.inside(given)
+        inside = None if examples is None else dims.inside(examples)
         graph.batched = _rows_are_independent(graph, module, dynamic, inside)
     return graph
 
@@ -189,7 +189,7 @@ def _given(program: ExportedProgram, inputs: Sequence[Node]) -> list[Tensor] | N
 
 
 def _rows_are_independent(
-    graph: MaseGraph, captured: GraphModule, dynamic: list[Node], given: list[Tensor] | None
+    graph: MaseGraph, captured: GraphModule, dynamic: list[Node], examples: list[Tensor] | None
 ) -> bool:
     """True if a batch of inferences equals the inferences one by one.
 
@@ -211,11 +211,11 @@ def _rows_are_independent(
     carries = [node in dynamic for node in _inputs(captured)]
     independent = _is_independent(graph, inputs, carries, computed)
     for kinds in ((False,), (False, True)):
-        if independent is not None or given is None:
+        if independent is not None or examples is None:
             break
         rows = [
             _example_rows(value, drawn) if carried and drawn.is_floating_point() in kinds else drawn
-            for value, drawn, carried in zip(given, inputs, carries, strict=True)
+            for value, drawn, carried in zip(examples, inputs, carries, strict=True)
         ]
         differ = [row for row in rows if row is not None]
         if len(differ) == len(rows):
@@ -234,8 +234,8 @@ def _is_constant(node: Node) -> bool:
     return all(item.op in ("get_attr", "call_function") for item in ancestors(node))
 
 
-def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
-    rows = given[torch.arange(len(drawn)) % len(given)]
+def _example_rows(example: Tensor, drawn: Tensor) -> Tensor | None:
+    rows = example[torch.arange(len(drawn)) % len(example)]
     return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
 
 

@@ -26,13 +26,13 @@ def as_given(mg: MaseGraph) -> MaseGraph:
     if not any(metadata(node).fills for node in mg.nodes):
         return mg
     names = {node: node.name for node in mg.fx_graph.nodes}
-    found = mg.with_model(rebuild(mg.model, names, own=False))
-    for node in found.nodes:
+    copy = mg.with_model(rebuild(mg.model, names, own=False))
+    for node in copy.nodes:
         for fill in metadata(node).fills:
             for place, argument in enumerate(node.args):
-                node.update_arg(place, _put_back(found, node, argument, fill))
-    found.fx_graph.lint()
-    return found
+                node.update_arg(place, _put_back(copy, node, argument, fill))
+    copy.fx_graph.lint()
+    return copy
 
 
 def rounds_itself(mg: MaseGraph) -> list[str]:

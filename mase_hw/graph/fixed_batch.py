@@ -93,9 +93,9 @@ def has_batch_behind(mg: MaseGraph, node: Node) -> bool:
     """True if an input is cut along dimension 0, and its dimension 1 is others' batch."""
     if not all(user.target is _SELECT and not user.args[1] for user in node.users):
         return False
-    given = dict(zip(mg.inputs, mg.example_inputs, strict=True))
-    own = given.pop(node)
-    return own.dim() > 2 and any(own.shape[1] in value.shape[:2] for value in given.values())
+    examples = dict(zip(mg.inputs, mg.example_inputs, strict=True))
+    own = examples.pop(node)
+    return own.dim() > 2 and any(own.shape[1] in value.shape[:2] for value in examples.values())
 
 
 def _numbers(mg: MaseGraph) -> Iterator[tuple[Node, str]]:
@@ -118,13 +118,13 @@ def _are_apart(mg: MaseGraph, place: int) -> bool:
     if torch.equal(first, last):
         return True
     with torch.no_grad():
-        given = tensors_of(mg(*inputs))
+        outputs = tensors_of(mg(*inputs))
         # The first number again in the place of the last.
         inputs[place] = torch.cat([inputs[place][:-1], first])
         changed = tensors_of(mg(*inputs))
     return all(
         one.shape[:1] == (rows,) and torch.equal(one[:-1], other[:-1])
-        for one, other in zip(given, changed, strict=True)
+        for one, other in zip(outputs, changed, strict=True)
     )
 
 

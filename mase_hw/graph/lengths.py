@@ -49,14 +49,14 @@ class Lengths:
         Raises:
             MaseError: for a length that the graph does not take.
         """
-        given = {
+        lengths = {
             item.shape[1]
             for name, item in zip(names, inputs, strict=True)
             if name in self.fills and item.dim() > 1
         }
-        if given <= {self.size}:
+        if lengths <= {self.size}:
             return list(inputs), None
-        if max(given) > self.size or self.results is None:
+        if max(lengths) > self.size or self.results is None:
             why = (
                 "give it examples of the longest sequence"
                 if self.results is not None
@@ -65,13 +65,13 @@ class Lengths:
             )
             raise MaseError(
                 f"the graph is captured with sequences of {self.size}, and is given "
-                f"{max(given)}; {why}"
+                f"{max(lengths)}; {why}"
             )
         padded = [
             _pad(item, self.size, self.fills[name]) if name in self.fills else item
             for name, item in zip(names, inputs, strict=True)
         ]
-        return padded, max(given)
+        return padded, max(lengths)
 
     def cut(self, outputs: object, length: int | None) -> Any:
         """Return results for padded inputs, cut to the length before padding."""
@@ -106,9 +106,9 @@ def find_lengths(
     size = whole[0].shape[1] if whole else 0
     if size < 2:
         return ONE_LENGTH
-    known = {"input_ids": padding, "labels": _IGNORED}
+    fillings = {"input_ids": padding, "labels": _IGNORED}
     fills = {
-        name: known.get(name, 0)
+        name: fillings.get(name, 0)
         for name, value in inputs.items()
         if value.dim() > 1 and value.shape[1] == size
     }

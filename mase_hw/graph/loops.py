@@ -116,8 +116,8 @@ def loops_of(mg: MaseGraph) -> tuple[Loop, ...]:
     place = {node: number for number, node in enumerate(mg.nodes)}
     for node in place:
         if is_boundary(node):
-            given = aten_arguments(node)
-            states.setdefault(given["loop"], {}).setdefault(given["state"], []).append(node)
+            arguments = aten_arguments(node)
+            states.setdefault(arguments["loop"], {}).setdefault(arguments["state"], []).append(node)
         elif is_collect(node):
             collects.setdefault(aten_arguments(node)["loop"], []).append(node)
     loops = []
@@ -175,8 +175,10 @@ def differing(loop: Loop, number: int) -> str:
         return f"the first has {len(first)} nodes, layer {number + 1} has {len(other)}"
     places = []
     for layer in (0, number):
-        known: list[Node] = [row[layer + side] for side in (0, 1) for row in loop.states]
-        places.append({node: place for place, node in enumerate([*known, *loop.layers[layer]])})
+        boundaries: list[Node] = [row[layer + side] for side in (0, 1) for row in loop.states]
+        places.append(
+            {node: place for place, node in enumerate([*boundaries, *loop.layers[layer]])}
+        )
     for one, two in zip(first, other, strict=True):
         specs = [common(one), common(two)]
         if specs[0].operator != specs[1].operator:

@@ -58,8 +58,8 @@ def loss_results(mg: MaseGraph) -> set[Node]:
     numbers = {leaf for _, leaf in results if not common(leaf).results["data_out_0"].shape}
     called = {leaf for name, leaf in results if _NAME.fullmatch(name)}
     others = {leaf for _, leaf in results} - numbers - called
-    known = frozenset[Node]().union(*(reads[item] for item in others))
-    labelled = {leaf for _, leaf in results if not reads[leaf] <= known}
+    inputs = frozenset[Node]().union(*(reads[item] for item in others))
+    labelled = {leaf for _, leaf in results if not reads[leaf] <= inputs}
     compared = {leaf for leaf in numbers & labelled if others & {*ancestors(leaf)} - {leaf}}
     return (numbers if mg.batched else compared) | (called & labelled)
 

@@ -72,8 +72,8 @@ def _forward(graph: MaseGraph, *args: Any, labels: Any = None, **kwargs: Setting
     if plain and not graph.batch_dims and not graph.lengths.size:
         return graph.model(*tree_leaves(args), **named)
 
-    def run(given: list[Tensor]) -> Any:
-        return graph.model(*given) if plain else GraphRun(graph, states=graph._states)(given)
+    def run(inputs: list[Tensor]) -> Any:
+        return graph.model(*inputs) if plain else GraphRun(graph, states=graph._states)(inputs)
 
     return graph.through(run, *tree_leaves(args), **named)
 
@@ -172,9 +172,9 @@ class MaseGraph(CapturedGraph):
         Raises:
             MaseError: as `bind` does, and for a sequence of a length that the graph does not take.
         """
-        given = self.bind(*args, **kwargs)
-        given, length = self.lengths.padded([str(node.target) for node in self.inputs], given)
-        outputs = run(self.batch_dims.inside(given))
+        inputs = self.bind(*args, **kwargs)
+        inputs, length = self.lengths.padded([str(node.target) for node in self.inputs], inputs)
+        outputs = run(self.batch_dims.inside(inputs))
         return self.lengths.cut(self.batch_dims.returned(outputs), length)
 
     def train(self, mode: bool = True) -> Self:
@@ -193,14 +193,14 @@ class MaseGraph(CapturedGraph):
         Raises:
             ConfigError: for a name that is neither in the graph.
         """
-        known = {node.name for node in self.nodes if node.op == "call_function"}
+        legal = {node.name for node in self.nodes if node.op == "call_function"}
         operators = (operator_for(node.target) for node in self.nodes)
-        known |= {operator.name for operator in operators if operator is not None}
+        legal |= {operator.name for operator in operators if operator is not None}
         for name in names:
-            if name not in known:
+            if name not in legal:
                 raise ConfigError(
                     f"{self.name} has no node and no operator {name!r} to freeze; "
-                    f"{nearest(name, known)}"
+                    f"{nearest(name, legal)}"
                 )
         self.frozen |= set(names)
         return self

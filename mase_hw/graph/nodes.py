@@ -321,8 +321,8 @@ def constant_metadata(
 ) -> MaseMetadata:
     """Metadata of a constant that is a part of a node, `spec` where shapes are noted."""
     tensors = CommonMetadata(None, {}, {"data_out_0": spec}) if spec else None
-    known = metadata(node)
-    return MaseMetadata(known.module_path, known.source, tensors, pruned=pruned)
+    entry = metadata(node)
+    return MaseMetadata(entry.module_path, entry.source, tensors, pruned=pruned)
 
 
 def free_name(node: Node, stem: str) -> str:

@@ -43,6 +43,6 @@ def open_onnx(
 def name_places(graph: MaseGraph, module: OnnxModule, path: str | os.PathLike[str]) -> None:
     """Say of every node of a graph which node of the file it comes from, in place."""
     for node in graph.nodes:
-        found = module.places.get(metadata(node).module_path.split(".")[0])
-        if found is not None:
-            update(node, source=SourceLocation(str(path), *found))
+        place = module.places.get(metadata(node).module_path.split(".")[0])
+        if place is not None:
+            update(node, source=SourceLocation(str(path), *place))

@@ -65,7 +65,7 @@ def physical(mg: MaseGraph) -> MaseGraph:
         _close(copy, loop)
     copy.fx_graph.eliminate_dead_code()
     copy.recompile()
-    found = PhysicalGraph(
+    graph = PhysicalGraph(
         copy.model,
         name=mg.name,
         batched=mg.batched,
@@ -73,7 +73,7 @@ def physical(mg: MaseGraph) -> MaseGraph:
         frozen=mg.frozen,
         batch_dims=mg.batch_dims,
     )
-    known = {node.name: node for node in found.nodes}
+    nodes = {node.name: node for node in graph.nodes}
     inside, returns, counts = set[str](), dict[str, str](), dict[str, int]()
     for loop in loops:
         inside |= {node.name for node in (*loop.first, *loop.entries)}
@@ -82,14 +82,14 @@ def physical(mg: MaseGraph) -> MaseGraph:
         counts |= {node.name: loop.count for node in loop.first if not is_take(node)}
     there = tuple(
         Loop(
-            tuple((known[row[0].name], known[row[-1].name]) for row in loop.states),
-            (tuple(known[node.name] for node in loop.layers[0]),),
-            tuple(known[node.name] for node in loop.collects),
+            tuple((nodes[row[0].name], nodes[row[-1].name]) for row in loop.states),
+            (tuple(nodes[node.name] for node in loop.layers[0]),),
+            tuple(nodes[node.name] for node in loop.collects),
         )
         for loop in loops
     )
-    found.sharing = _Sharing(there, counts, frozenset(inside), returns, netlists)
-    return found
+    graph.sharing = _Sharing(there, counts, frozenset(inside), returns, netlists)
+    return graph
 
 
 def _close(mg: MaseGraph, loop: Loop) -> None:
@@ -111,25 +111,25 @@ def _close(mg: MaseGraph, loop: Loop) -> None:
 
 
 def _netlists(mg: MaseGraph, loops: Sequence[Loop]) -> dict[str, Netlist]:
-    found: dict[str, Netlist] = {}
+    netlists: dict[str, Netlist] = {}
     hidden = {node for loop in loops for node in loop.others}
     for loop in loops:
         count = loop.count
         for nodes in loop.places:
             if not is_take(nodes[0]):
-                found[nodes[0].name] = _shared(mg, nodes)
+                netlists[nodes[0].name] = _shared(mg, nodes)
         for node in loop.takes:
-            found[node.name] = _passed(Port.of(spec(node)), count)
+            netlists[node.name] = _passed(Port.of(spec(node)), count)
         for node in loop.collects:
-            found[node.name] = _passed(Port.of(spec(node)), 1)
+            netlists[node.name] = _passed(Port.of(spec(node)), 1)
         for begin, end in zip(loop.entries, loop.ends, strict=True):
             port = Port.of(spec(begin))
-            found[begin.name] = _entry(port, count)
-            found[end.name] = _end(LoopExit(port, port.beats, count, loop.goes_on(end)))
+            netlists[begin.name] = _entry(port, count)
+            netlists[end.name] = _end(LoopExit(port, port.beats, count, loop.goes_on(end)))
     for node in mg.nodes:
-        if node.op == "call_function" and node not in hidden and node.name not in found:
-            found[node.name] = mg.netlist(node)
-    return found
+        if node.op == "call_function" and node not in hidden and node.name not in netlists:
+            netlists[node.name] = mg.netlist(node)
+    return netlists
 
 
 def _passed(port: Port, count: int) -> Netlist:

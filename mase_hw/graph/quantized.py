@@ -76,10 +76,10 @@ class GraphRun:
 
     def _run(self, inputs: Sequence[Tensor]) -> dict[Node, Tensor]:
         values: dict[Node, Tensor] = {}
-        given = iter(inputs)
+        remaining = iter(inputs)
         for node in self._nodes:
             values[node] = self.step(
-                node, values, next(given) if node.op == "placeholder" else None
+                node, values, next(remaining) if node.op == "placeholder" else None
             )
         return values
 
@@ -178,8 +178,8 @@ class GraphRun:
             return result
         target = overload(node.target)
         if modes := self._modes(node):
-            given = [item.name for item in target._schema.arguments]
-            positional = dict(zip(given, args, strict=False))
+            names = [item.name for item in target._schema.arguments]
+            positional = dict(zip(names, args, strict=False))
             return target(**{**positional, **kwargs, **modes})
         return target(*args, **kwargs)
 
@@ -211,5 +211,5 @@ def _tensor_of(number: float, beside: Sequence[Tensor]) -> Tensor:
 
 
 def _specs(node: Node) -> dict[str, TensorSpec]:
-    known = metadata(node).common
-    return {} if known is None else {**known.operands, **known.results}
+    tensors = metadata(node).common
+    return {} if tensors is None else {**tensors.operands, **tensors.results}

@@ -85,8 +85,8 @@ class IntegerReference:
             # One inference's leading dimension of 1 becomes the batch.
             shape = spec(node).shape
             values[node] = codes.reshape(-1, *shape[1:]) if self._batched else codes.reshape(shape)
-        known = {node.name for node in (*self.inputs, *(node for node, _, _ in self._steps))}
-        missing = wanted - known
+        names = {node.name for node in (*self.inputs, *(node for node, _, _ in self._steps))}
+        missing = wanted - names
         if missing:
             raise MaseError(f"no node is called {sorted(missing)[0]!r}")
         last = {item: node for node, producers, _ in self._steps for item in producers}
@@ -147,10 +147,10 @@ class _WithState:
 
     def __call__(self, first: Tensor, *others: Tensor) -> Tensor:
         """Return the codes of one inference's result."""
-        given = [item.long() for item in (first, *others)]
+        codes = [item.long() for item in (first, *others)]
         if self._state is None:
-            self._state = self._operator.empty(self._call.attributes, given[0])
-        return self._compute(*given, self._state)
+            self._state = self._operator.empty(self._call.attributes, codes[0])
+        return self._compute(*codes, self._state)
 
 
 def spec(node: Node) -> TensorSpec:

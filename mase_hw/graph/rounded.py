@@ -92,14 +92,15 @@ def absorb_rounded(module: GraphModule) -> None:
 
 
 def _constant(node: Node, values: dict[Node, Argument]) -> _Constant:
-    given, value = aten_arguments(node), values[node]
-    channels = len(given.get("scale", ())) > 1
-    axis = int(given["axis"]) % max(value.dim(), 1) if channels else None
+    arguments, value = aten_arguments(node), values[node]
+    channels = len(arguments.get("scale", ())) > 1
+    axis = int(arguments["axis"]) % max(value.dim(), 1) if channels else None
     number = rounded_format(node)
     if number is None:
         raise CaptureError(
-            f"{_place(node)}: codes {given['low']} to {given['high']} around "
-            f"{given['zero_point'][0]}, rounded by {given['rounding']}, are those of no format"
+            f"{_place(node)}: codes {arguments['low']} to {arguments['high']} around "
+            f"{arguments['zero_point'][0]}, rounded by {arguments['rounding']}, are those of "
+            "no format"
         )
     if not torch.equal(number.round_values(value), value):
         raise CaptureError(f"{_place(node)}: its values are not those of {number}")
@@ -160,12 +161,12 @@ def _moved(user: Node, constant: _Constant, value: Tensor) -> _Constant | None:
 def _declare_beside(module: GraphModule, values: dict[Node, Argument]) -> None:
     """Give constants without a rounding, beside those with one, formats that hold all of them."""
     for node in module.graph.nodes:
-        known = node.meta.get(DECLARED, {})
+        declared = node.meta.get(DECLARED, {})
         kind = operator_for(node.target) if node.op == "call_function" else None
-        if not known or kind is None:
+        if not declared or kind is None:
             continue
         for name, item in tensor_arguments(node):
-            if name in known or not isinstance(item, Node) or item not in values:
+            if name in declared or not isinstance(item, Node) or item not in values:
                 continue
             number = exact_format(values[item])
             if number is not None:

@@ -60,11 +60,11 @@ def _levels(rewriter: Rewriter, node: Node, axis: str = "axis") -> Levels:
     return scales, [round(item) for item in points], place, *ends
 
 
-def _numbers(module: GraphModule, node: Node, given: object) -> list[float]:
-    if isinstance(given, int | float):
-        return [float(given)]
-    if isinstance(given, Node) and given.op == "get_attr":
-        return [float(item) for item in get_tensor(module, given.target).reshape(-1)]
+def _numbers(module: GraphModule, node: Node, argument: object) -> list[float]:
+    if isinstance(argument, int | float):
+        return [float(argument)]
+    if isinstance(argument, Node) and argument.op == "get_attr":
+        return [float(item) for item in get_tensor(module, argument.target).reshape(-1)]
     where = location_of_trace(node.stack_trace)
     raise CaptureError(
         f"a scale or a zero point is computed by the model at {where}; allowed are constants: "

@@ -60,10 +60,10 @@ def save_graph(mg: CapturedGraph, path: str | Path) -> Path:
         OutputError: when the file cannot be written, or is somebody else's.
     """
     target = Path(path)
-    stored, known = _content(mg)
-    with result_file(target) as made:
+    stored, description = _content(mg)
+    with result_file(target) as file:
         try:
-            save_file(stored, made, known)
+            save_file(stored, file, description)
         except safetensors.SafetensorError as error:
             raise OutputError(f"{target} cannot be written: {error}") from error
     return target

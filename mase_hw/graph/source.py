@@ -133,7 +133,7 @@ def _is_users(file: str) -> bool:
 
 def origin(node: Node) -> tuple[str, SourceLocation]:
     """Return the module path and the user's source line of a node."""
-    known = metadata(node)
-    path = module_call(node).path or known.module_path
+    entry = metadata(node)
+    path = module_call(node).path or entry.module_path
     source = location_of_trace(node.stack_trace)
-    return path, source if source.file else known.source
+    return path, source if source.file else entry.source

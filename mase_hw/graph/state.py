@@ -38,8 +38,8 @@ Entry = Record
 
 def state_of(mg: CapturedGraph) -> Tensor | None:
     """Return the entry of a graph, uint8; None for one as it was captured, in float."""
-    known = [metadata(node) for node in mg.nodes]
-    changed = any(item.pruned or (item.common and item.common.options) for item in known)
+    entries = [metadata(node) for node in mg.nodes]
+    changed = any(item.pruned or (item.common and item.common.options) for item in entries)
     if not (changed or mg.is_quantized):
         return None
     text = json.dumps([_entry(node) for node in mg.nodes])
@@ -64,9 +64,9 @@ def take_state(mg: CapturedGraph, state: Tensor) -> None:
             f"{KEY!r} out"
         )
     try:
-        mine, given = _entries(own), _entries(state)
-        differences = [] if mine == given else list(_differences(mine, given))
-        graph = None if mine == given or differences else _graph(mg, given)
+        mine, theirs = _entries(own), _entries(state)
+        differences = [] if mine == theirs else list(_differences(mine, theirs))
+        graph = None if mine == theirs or differences else _graph(mg, theirs)
     except _DAMAGES as error:
         raise DataError(f"the state's {KEY!r} is damaged: {error!r:.200}") from error
     if differences:
@@ -136,8 +136,8 @@ def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
         if name in mine and name in theirs:
             if mine[name] != theirs[name]:
                 yield f"{name} computes something else, or with other constants"
-            known = encoding.decode_metadata(entry["metadata"])
-            yield from (f"{name}{text}" for text in _unlike(known, others[name]))
+            entry_here = encoding.decode_metadata(entry["metadata"])
+            yield from (f"{name}{text}" for text in _unlike(entry_here, others[name]))
 
 
 def _unlike(own: MaseMetadata, given: MaseMetadata) -> Iterator[str]:

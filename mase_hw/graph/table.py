@@ -72,24 +72,24 @@ def parallelism_label(spec: TensorSpec) -> str:
 
 def result_specs(node: Node) -> Mapping[str, TensorSpec]:
     """Return the specs of a node's results; of its operands, for the output."""
-    known = metadata(node).common
-    if known is None:
+    tensors = metadata(node).common
+    if tensors is None:
         return {}
-    return known.operands if node.op == "output" else known.results
+    return tensors.operands if node.op == "output" else tensors.results
 
 
 def _specs(mg: CapturedGraph, nodes: Sequence[Node]) -> list[list[TensorSpec]]:
     """The specs of each node's results; those of a run where the graph has none."""
-    known = [list(result_specs(node).values()) for node in nodes]
-    if any(known) or not mg.example_inputs:
-        return known
+    specs = [list(result_specs(node).values()) for node in nodes]
+    if any(specs) or not mg.example_inputs:
+        return specs
     inferred = infer_specs(mg)
     return [list(inferred.get(node, {}).values()) for node in nodes]
 
 
 def _row(node: Node, specs: Sequence[TensorSpec]) -> list[str]:
-    known = metadata(node)
-    source = f"{Path(known.source.file).name}:{known.source.line}" if known.source.file else "-"
+    entry = metadata(node)
+    source = f"{Path(entry.source.file).name}:{entry.source.line}" if entry.source.file else "-"
     return [
         node.name,
         operator_label(node),

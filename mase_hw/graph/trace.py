@@ -186,12 +186,12 @@ def _run(model: nn.Module, args: tuple[object, ...], kwargs: dict[str, object]) 
     except UnitError:
         raise
     except (Exception, SystemExit) as error:
-        given = ", ".join(
+        shapes = ", ".join(
             f"{str(leaf.dtype).removeprefix('torch.')}{list(leaf.shape)}"
             for leaf in tree_leaves((args, kwargs))
         )
         raise CaptureError(
-            f"the model does not run on the example inputs ({given}): {first_line(error)}"
+            f"the model does not run on the example inputs ({shapes}): {first_line(error)}"
             f"{_at(error)}; give inputs of the shapes and dtypes it takes"
         ) from error
     for leaf in tree_leaves(outputs):

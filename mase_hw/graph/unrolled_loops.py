@@ -99,13 +99,13 @@ def part_of(node: Node) -> Part | None:
     """Return the part of a sequence that a node takes, None for what does something else."""
     if node.op != "call_function" or node.target is not aten.select.int:
         return None
-    given = aten_arguments(node)
-    source, rank = given["self"], len(common(node).results["data_out_0"].shape) + 1
+    arguments = aten_arguments(node)
+    source, rank = arguments["self"], len(common(node).results["data_out_0"].shape) + 1
     if not isinstance(source, Node) or source.op == "get_attr" or rank < 3:
         return None
-    dim = given["dim"] % rank
+    dim = arguments["dim"] % rank
     size = common(source).results["data_out_0"].shape[dim]
-    return Part(source, dim, given["index"] % size)
+    return Part(source, dim, arguments["index"] % size)
 
 
 def find_loops(mg: MaseGraph) -> list[UnrolledLoop]:

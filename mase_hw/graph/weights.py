@@ -46,9 +46,9 @@ def load_weights(mg: MaseGraph, path: str | Path) -> MaseGraph:
         return _replacement(mg, MaseGraph.load(file), file)
     mg = mg.copy()
     state = mg.model.state_dict()
-    found = _read(file)
-    formats = found.pop(KEY, None)
-    _check(state, found, file)
+    content = _read(file)
+    formats = content.pop(KEY, None)
+    _check(state, content, file)
     if state_of(mg) is not None:
         if formats is None:
             raise DataError(f"{file} holds no number formats, and {mg.name} has some")
@@ -62,7 +62,7 @@ def load_weights(mg: MaseGraph, path: str | Path) -> MaseGraph:
         )
     with torch.no_grad():
         for name, value in state.items():
-            value.copy_(found[name])
+            value.copy_(content[name])
     hold_masks(mg)
     return mg
 
@@ -80,16 +80,16 @@ def with_tensors(mg: MaseGraph, path: Path) -> MaseGraph:
     if path.suffix not in SUFFIXES or not path.is_file():
         raise DataError(f"weights {path} are no file that ends in {', '.join(SUFFIXES)}")
     if path.suffix == GRAPH_SUFFIX:
-        found = dict(MaseGraph.load(path).model.state_dict())
+        content = dict(MaseGraph.load(path).model.state_dict())
     else:
-        found = _read(path)
+        content = _read(path)
     mg = mg.copy()
     state = mg.model.state_dict()
-    given = {name: value for name, value in found.items() if name != KEY}
-    _check(state, given, path)
+    tensors = {name: value for name, value in content.items() if name != KEY}
+    _check(state, tensors, path)
     with torch.no_grad():
         for name, value in state.items():
-            value.copy_(given[name])
+            value.copy_(tensors[name])
     return mg
 
 
@@ -130,17 +130,17 @@ def _read(file: Path) -> dict[str, Tensor]:
     return {str(name).removeprefix("graph_model."): value for name, value in content.items()}
 
 
-def _check(state: Mapping[str, Tensor], found: Mapping[str, Tensor], file: Path) -> None:
+def _check(state: Mapping[str, Tensor], tensors: Mapping[str, Tensor], file: Path) -> None:
     """Raise unless every tensor is there in its shape; counters that nothing reads may be more."""
-    problems = [f"{name} is missing" for name in state if name not in found]
+    problems = [f"{name} is missing" for name in state if name not in tensors]
     problems += [
-        f"{name} is {list(found[name].shape)}, the model's {list(value.shape)}"
+        f"{name} is {list(tensors[name].shape)}, the model's {list(value.shape)}"
         for name, value in state.items()
-        if name in found and found[name].shape != value.shape
+        if name in tensors and tensors[name].shape != value.shape
     ]
     problems += [
         f"the model has no {name}; {nearest(name, state)}"
-        for name, value in found.items()
+        for name, value in tensors.items()
         if name not in state and value.is_floating_point()
     ]
     if problems:

@@ -48,8 +48,8 @@ class Elements(ABC, Generic[E]):
         constants = {name: self.decode(name, call.constant_codes(name)) for name in call.constants}
 
         def compute(*codes: Tensor) -> Tensor:
-            given = zip(streams, codes, strict=True)
-            operands = {**constants, **{name: self.decode(name, item) for name, item in given}}
+            pairs = zip(streams, codes, strict=True)
+            operands = {**constants, **{name: self.decode(name, item) for name, item in pairs}}
             return combine(operands["data_in_0"], operands["data_in_1"])
 
         return compute

@@ -38,10 +38,10 @@ class Interface:
         """
         for interface in Interface.known:
             members = {name for name in vars(interface) if not name.startswith("_")}
-            found = sorted(name for name in members if hasattr(operator, name))
-            if found and not issubclass(operator, interface):
+            defined = sorted(name for name in members if hasattr(operator, name))
+            if defined and not issubclass(operator, interface):
                 raise TypeError(
-                    f"{operator.__name__} defines {found[0]}, which passes ask of "
+                    f"{operator.__name__} defines {defined[0]}, which passes ask of "
                     f"{interface.__name__}: write class {operator.__name__}(..., "
                     f"{interface.__name__})"
                 )

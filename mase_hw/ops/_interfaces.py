@@ -438,8 +438,8 @@ def not_carried(call: Call) -> str:
         for name, number in formats.items()
         if number is not None and number.name not in call.operator.formats
     }
-    known = carried(call.operator)
-    if not any(number.name in known for number in refused.values()):
+    carried_formats = carried(call.operator)
+    if not any(number.name in carried_formats for number in refused.values()):
         return ""
     if constants := [name for name in refused if name in call.constants]:
         return f"beside exact values it takes streams alone, and {constants[0]} is constant"

@@ -56,9 +56,9 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         divisor = call.constants.get("data_in_1")
         if divisor is None or divisor.numel() != 1 or "data_in_0" in call.constants:
             return call
-        known = {**call.attributes, "divisor": float(divisor)}
+        attributes = {**call.attributes, "divisor": float(divisor)}
         operands = {"data_in_0": call.operands["data_in_0"]}
-        return replace(call, operands=operands, constants={}, attributes=known)
+        return replace(call, operands=operands, constants={}, attributes=attributes)
 
     def affine(self, call: Call) -> tuple[Tensor, Tensor] | None:
         divisor = call.attributes.get("divisor")

@@ -188,14 +188,14 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Affine, Multiplying, Judged):
         if tuple(factors.shape)[-1:] != (size,) or factors.numel() != size:
             return None
         row = factors.reshape(size)
-        found = (
+        folded = (
             {"weight": row * producer.constants["weight"].reshape(-1)}
             if "weight" in producer.constants
             else {"weight": row}
         )
         if "bias" in producer.constants:
-            found["bias"] = row * producer.constants["bias"].reshape(-1)
-        return found
+            folded["bias"] = row * producer.constants["bias"].reshape(-1)
+        return folded
 
 
 class Sub(Add, Judged):

@@ -150,29 +150,29 @@ class ScaledDotProductAttention(Composite, Masked):
 
     @staticmethod
     def _scale(call: Call) -> float:
-        given = call.attributes.get("scale")
-        return 1 / sqrt(call.operands["data_in_0"].shape[-1]) if given is None else float(given)
+        scale = call.attributes.get("scale")
+        return 1 / sqrt(call.operands["data_in_0"].shape[-1]) if scale is None else float(scale)
 
     @staticmethod
     def _mask(call: Call) -> Tensor | None:
         """Return which keys each query sees; None for all."""
         queries, keys = (call.operands[f"data_in_{number}"].shape[-2] for number in (0, 1))
-        given, kept = call.constants.get("mask"), None
+        mask, kept = call.constants.get("mask"), None
         if call.attributes.get("is_causal"):
             kept = torch.ones(queries, keys, dtype=torch.bool).tril()
-        if given is not None:
+        if mask is not None:
             boolean = call.operands["mask"].dtype == "bool"
-            seen = given.bool() if boolean else given > EXCLUDED
+            seen = mask.bool() if boolean else mask > EXCLUDED
             kept = seen if kept is None else kept & seen
         return None if kept is None or bool(kept.all()) else kept
 
     @staticmethod
     def _bias(call: Call) -> Tensor | None:
         """Tensor that is added to the scores that are seen; None for nothing."""
-        given = call.constants.get("mask")
-        if given is None or call.operands["mask"].dtype == "bool":
+        mask = call.constants.get("mask")
+        if mask is None or call.operands["mask"].dtype == "bool":
             return None
-        bias = torch.where(given > EXCLUDED, given, 0.0)
+        bias = torch.where(mask > EXCLUDED, mask, 0.0)
         return bias.float() if bool(bias.any()) else None
 
     def examples(self) -> list[Example]:

@@ -76,8 +76,8 @@ def masked_softmax(
 
 def _both(mask: Tensor | None, kept: Tensor | None) -> Tensor | None:
     """Elements at which neither is zero; None where all elements count."""
-    given = [item != 0 for item in (mask, kept) if item is not None]
-    return given[0] & given[-1] if given else None
+    masks = [item != 0 for item in (mask, kept) if item is not None]
+    return masks[0] & masks[-1] if masks else None
 
 
 define(
@@ -107,8 +107,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         if mask is None:
             return call
         del operands["mask"]
-        known = {**call.attributes, "mask": mask.to(torch.bool)}
-        return replace(call, operands=operands, constants=constants, attributes=known)
+        attributes = {**call.attributes, "mask": mask.to(torch.bool)}
+        return replace(call, operands=operands, constants=constants, attributes=attributes)
 
     def operand_format(self, call: Call, name: str) -> Format | None:
         if name != "data_in_1":
@@ -138,8 +138,8 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
         mask, scale = call.attributes.get("mask"), float(call.attributes.get("scale", 1.0))
-        given = operands["data_in_0"], mask, self.dim(call), scale * unit
-        result: Tensor = torch.ops.mase.masked_softmax.default(*given)
+        arguments = operands["data_in_0"], mask, self.dim(call), scale * unit
+        result: Tensor = torch.ops.mase.masked_softmax.default(*arguments)
         return result
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
@@ -152,14 +152,14 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return fixed_of(places + 2, places)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        found = super().orders(call)
+        orders = super().orders(call)
         if "data_in_1" in call.operands:
-            data = call.operands["data_in_0"].with_order(found["data_in_0"])
+            data = call.operands["data_in_0"].with_order(orders["data_in_0"])
             axes = stream_axes(data)
             assert axes is not None
             kept = call.operands["data_in_1"]
-            found["data_in_1"] = aligned_order(kept, len(data.shape), axes)
-        return found
+            orders["data_in_1"] = aligned_order(kept, len(data.shape), axes)
+        return orders
 
     def growing(self, call: Call) -> list[frozenset[str]]:
         last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1

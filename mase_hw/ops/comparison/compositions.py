@@ -58,8 +58,8 @@ def bucketize(call: Call, *operands: Tensor) -> Tensor:
     """Count of boundaries below a number (torch.bucketize, torch.searchsorted), in short rows."""
     right = call.attributes.get("right", False) or call.attributes.get("side") == "right"
     passed = aten.ge.Tensor if right else aten.gt.Tensor
-    given = dict(zip(call.operands, operands, strict=True))
-    numbers, boundaries = aten.unsqueeze.default(given["data_in_0"], -1), given["boundaries"]
+    by_name = dict(zip(call.operands, operands, strict=True))
+    numbers, boundaries = aten.unsqueeze.default(by_name["data_in_0"], -1), by_name["boundaries"]
     if len(call.operands["boundaries"].shape) > 1:
         boundaries = aten.unsqueeze.default(boundaries, -2)
     return aten.sum.dim_IntList(passed(numbers, boundaries), [-1])

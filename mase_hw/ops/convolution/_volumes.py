@@ -154,5 +154,5 @@ def padded(data: Tensor, shape: Sequence[int], amounts: Sequence[tuple[int, int]
         return aten.constant_pad_nd.default(rows, [0, 0, front, back], 0.0)
 
     total = depth + front + back
-    made = separately(data, shape, frames, (height, width), depths, total)
-    return made, (shape[0], channels, total, height, width)
+    padding = separately(data, shape, frames, (height, width), depths, total)
+    return padding, (shape[0], channels, total, height, width)

@@ -114,8 +114,8 @@ def conv3d(call: Call, data: Tensor, weight: Tensor, bias: Tensor | None = None)
 
 def _padding(call: Call, kernel: Sequence[int], dilation: Sequence[int]) -> list[tuple[int, int]]:
     """Return zeros before and behind, of every dimension."""
-    given = call.attributes["padding"]
-    if not isinstance(given, str):
-        return [(amount, amount) for amount in triple(given, 0)]
-    spans = [d * (k - 1) if given == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
+    padding = call.attributes["padding"]
+    if not isinstance(padding, str):
+        return [(amount, amount) for amount in triple(padding, 0)]
+    spans = [d * (k - 1) if padding == "same" else 0 for d, k in zip(dilation, kernel, strict=True)]
     return [(span // 2, span - span // 2) for span in spans]

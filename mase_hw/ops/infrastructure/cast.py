@@ -32,33 +32,33 @@ class Cast(Operator, Elementwise, Ordered):
     families = frozenset(Family)
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
-        if found:
-            return found
+        problems = super().problems(call)
+        if problems:
+            return problems
         data, result = call.operands["data_in_0"], call.result
         if is_block(data):
-            found += block_problems("data_in_0", data)
+            problems += block_problems("data_in_0", data)
         elif scaled.is_scaled(data):
-            found += scaled.operand_problems("data_in_0", data)
+            problems += scaled.operand_problems("data_in_0", data)
         else:
-            found += unit_problems("data_in_0", data.quantized)
+            problems += unit_problems("data_in_0", data.quantized)
         if scaled.is_scaled(result):
-            found += scaled.operand_problems("data_out_0", result)
+            problems += scaled.operand_problems("data_out_0", result)
         else:
-            found += result_problems(result)
+            problems += result_problems(result)
         both = is_block(data) and is_block(result)
-        if not found and both and block_axis(data) != block_axis(result):
-            found.append(
+        if not problems and both and block_axis(data) != block_axis(result):
+            problems.append(
                 "its blocks lie along different dimensions: configure the result before it, "
                 "data_out_name, as fixed"
             )
         most = result.quantized.exact_bits
-        if not found and (bits := _exact_bits(call)) > most:
-            found.append(
+        if not problems and (bits := _exact_bits(call)) > most:
+            problems.append(
                 f"values of {data.format} take {bits} bits beside its scale; "
                 f"{result.format} is encoded from {most} at most"
             )
-        return found
+        return problems
 
     def orders(self, call: Call) -> dict[str, Order | None]:
         for spec in (call.operands["data_in_0"], call.result):
@@ -71,8 +71,8 @@ class Cast(Operator, Elementwise, Ordered):
         return 0
 
     def reference(self, call: Call) -> Reference:
-        given, result = call.operands["data_in_0"].quantized, call.result.quantized
-        return scaled.cast_reference(given, result, self.multiplier_bits(call))
+        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
+        return scaled.cast_reference(operand, result, self.multiplier_bits(call))
 
     def hardware(self, call: Call) -> Netlist:
         data, result = call.operands["data_in_0"], call.result
@@ -91,7 +91,7 @@ class Cast(Operator, Elementwise, Ordered):
 
 def _exact_bits(call: Call) -> int:
     """Return the bits of a significand, with the multiplier of a real scale."""
-    given, result = call.operands["data_in_0"].quantized, call.result.quantized
-    factor = scaled.cast_multiplier(given, result).get("MULTIPLIER", 1)
-    fields = given.stream_fields(1)
+    operand, result = call.operands["data_in_0"].quantized, call.result.quantized
+    factor = scaled.cast_multiplier(operand, result).get("MULTIPLIER", 1)
+    fields = operand.stream_fields(1)
     return sum(item.width_bits for item in fields) + factor.bit_length()

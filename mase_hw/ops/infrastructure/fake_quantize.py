@@ -136,8 +136,8 @@ def rounded(
     rounding: str = "nearest_even",
 ) -> Tensor:
     """`fake_quantize` as one operator that captures keep whole."""
-    given = [float(item) for item in scale], [int(item) for item in zero_point]
-    result: Tensor = torch.ops.mase.fake_quantize(values, *given, axis, low, high, rounding)
+    grid = [float(item) for item in scale], [int(item) for item in zero_point]
+    result: Tensor = torch.ops.mase.fake_quantize(values, *grid, axis, low, high, rounding)
     return result
 
 
@@ -156,8 +156,8 @@ define("round_to(Tensor self, str number) -> Tensor", round_to, opaque=True, sha
 
 def rounded_to(values: Tensor, number: Format) -> Tensor:
     """`round_to` as one operator that captures keep whole."""
-    given = {"name": number.name, **asdict(number)}
-    result: Tensor = torch.ops.mase.round_to(values, json.dumps(given))
+    fields = {"name": number.name, **asdict(number)}
+    result: Tensor = torch.ops.mase.round_to(values, json.dumps(fields))
     return result
 
 
@@ -173,27 +173,27 @@ class FakeQuantize(Cast, Numeric):
 
     def problems(self, call: Call) -> list[str]:
         if format_of(call.attributes) is None:
-            given = call.attributes
+            grid = call.attributes
             return [
-                f"codes from {given['low']} to {given['high']} around {given['zero_point'][0]}, "
-                f"rounded by {given['rounding']}, are no format; allowed are all codes of 2 to 32 "
+                f"codes from {grid['low']} to {grid['high']} around {grid['zero_point'][0]}, "
+                f"rounded by {grid['rounding']}, are no format; allowed are all codes of 2 to 32 "
                 "bits, or all but the least, rounded to the nearest"
             ]
-        found = super().problems(call)
-        if not found and self._bits(call) is None:
+        problems = super().problems(call)
+        if not problems and self._bits(call) is None:
             data, result = call.operands["data_in_0"].format, call.result.format
-            found.append(
+            problems.append(
                 f"some codes of {data} would become others than the exact ones of {result}"
             )
-        return found
+        return problems
 
     def multiplier_bits(self, call: Call) -> int:
         return self._bits(call) or 0
 
     @staticmethod
     def _bits(call: Call) -> int | None:
-        found: int | None = call.once("bits of the quotient", lambda: _fewest_bits(call))
-        return found
+        bits: int | None = call.once("bits of the quotient", lambda: _fewest_bits(call))
+        return bits
 
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
@@ -208,21 +208,21 @@ class FakeQuantize(Cast, Numeric):
 
 def _fewest_bits(call: Call) -> int | None:
     """Return the bits of a multiplier that misses no code, 0 as of a layer, None for none."""
-    given, result = call.operands["data_in_0"].quantized, call.result.quantized
-    if not isinstance(given, ScaledInteger | Fixed) or not isinstance(
+    operand, result = call.operands["data_in_0"].quantized, call.result.quantized
+    if not isinstance(operand, ScaledInteger | Fixed) or not isinstance(
         result, ScaledInteger | Fixed
     ):
         return 0
-    low, high = ends_in_steps(given)
-    exact = Part(scales(given)[0] / scales(result)[0], low, high)
+    low, high = ends_in_steps(operand)
+    exact = Part(scales(operand)[0] / scales(result)[0], low, high)
     most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
     tried: list[int] = [0, *range(FEWEST_BITS, most + 1, 2)]
     for bits in tried:
-        known = cast_multiplier(given, result, bits)
-        if not known:
+        multiplier = cast_multiplier(operand, result, bits)
+        if not multiplier:
             return 0
-        factor = known["MULTIPLIER"] * Fraction(2) ** -known["MULTIPLIER_SHIFT"]
-        unit = exact.ratio * result.real_scale / given.real_scale
+        factor = multiplier["MULTIPLIER"] * Fraction(2) ** -multiplier["MULTIPLIER_SHIFT"]
+        unit = exact.ratio * result.real_scale / operand.real_scale
         if same_steps(exact, factor * unit, result):
             return bits
     return None

@@ -27,10 +27,10 @@ def _placed(
 ) -> Tensor:
     layout = FloatElement(exponent_width, width - 1 - exponent_width, exponent_bias)
     if back:
-        found = layout.decode(floats_at(values.round().long(), width))
+        decoded = layout.decode(floats_at(values.round().long(), width))
     else:
-        found = places_of(layout.encode(values), width).double()
-    return found.to(values.dtype)
+        decoded = places_of(layout.encode(values), width).double()
+    return decoded.to(values.dtype)
 
 
 define(
@@ -75,18 +75,18 @@ class FloatOrder(Operator, Numeric):
         return self._float(call) if call.attributes["back"] else self._places(call)
 
     def problems(self, call: Call) -> list[str]:
-        given, result = call.operands["data_in_0"].format, call.result.format
-        places, number = (result, given) if not call.attributes["back"] else (given, result)
+        operand, result = call.operands["data_in_0"].format, call.result.format
+        places, number = (result, operand) if not call.attributes["back"] else (operand, result)
         wanted = self._float(call)
         if places == self._places(call) and _shape(number) == _shape(wanted):
             return []
-        return [f"it takes {wanted} to its places, not {given} to {result}"]
+        return [f"it takes {wanted} to its places, not {operand} to {result}"]
 
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        given = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
-        return _placed(operands["data_in_0"], *given)
+        settings = (arguments[key] for key in ("width", "exponent_width", "exponent_bias", "back"))
+        return _placed(operands["data_in_0"], *settings)
 
     def reference(self, call: Call) -> Reference:
         width, back = int(call.attributes["width"]), bool(call.attributes["back"])
@@ -115,11 +115,11 @@ class FloatOrder(Operator, Numeric):
     @staticmethod
     def _float(call: Call) -> FloatFormat:
         keys = ("width", "exponent_width", "exponent_bias")
-        given = {key: call.attributes[key] for key in keys}
-        if given["width"] - given["exponent_width"] < 2:
-            width, bias = given["width"], given["exponent_bias"]
-            found = make_format({"name": "log", "width": width, "exponent_bias": bias})
+        fields = {key: call.attributes[key] for key in keys}
+        if fields["width"] - fields["exponent_width"] < 2:
+            width, bias = fields["width"], fields["exponent_bias"]
+            number = make_format({"name": "log", "width": width, "exponent_bias": bias})
         else:
-            found = make_format({"name": "minifloat_denorm", **given})
-        assert isinstance(found, FloatFormat)
-        return found
+            number = make_format({"name": "minifloat_denorm", **fields})
+        assert isinstance(number, FloatFormat)
+        return number

@@ -46,11 +46,11 @@ class Identity(Wire, Removable, Rewritten):
         return [aten.ne.Scalar(operands["data_in_0"], 0)]
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         data, result = call.operands["data_in_0"].dtype, call.result.dtype
         if _is_real(data) and not _is_real(result):
-            found.append(f"it converts {data} to {result}: round it first, and keep {data}")
-        return found
+            problems.append(f"it converts {data} to {result}: round it first, and keep {data}")
+        return problems
 
     def examples(self) -> list[Example]:
         return [example(lambda x: x.clone().relu(), (3, 5))]
@@ -78,10 +78,10 @@ class Dropout(Wire, Removable):
         return bool(call.attributes["p"] > 0)
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if not self.is_identity(call):
-            found.append("dropout while training has no hardware: capture in evaluation mode")
-        return found
+            problems.append("dropout while training has no hardware: capture in evaluation mode")
+        return problems
 
     def examples(self) -> list[Example]:
         return [example(nn.Sequential(nn.ReLU(), nn.Dropout(0.3)), (3, 5))]

@@ -45,10 +45,10 @@ def whole_steps(values: Tensor, number: ScaledInteger) -> Tensor:
         values: real numbers of the format.
         number: the format, of one scale.
     """
-    found: Tensor = torch.ops.mase.scaled_steps(values, float(number.real_scale), False)
+    steps: Tensor = torch.ops.mase.scaled_steps(values, float(number.real_scale), False)
     whole = _whole(number, 1, 0)
     assert whole is not None
-    return rounded_to(found, whole)
+    return rounded_to(steps, whole)
 
 
 def _whole(number: ScaledInteger, factor: int, shift: int) -> Fixed | None:
@@ -68,20 +68,20 @@ class ScaledSteps(Operator, Numeric):
     families = SCALED
 
     def result_format(self, call: Call) -> Format | None:
-        given = call.operands["data_in_0"].format
+        operand = call.operands["data_in_0"].format
         if call.attributes["back"]:
             scale = float(call.attributes["scale"])
             return make_format({"name": "scaled_integer", "width": 8, "scale": scale})
-        if not isinstance(given, ScaledInteger) or isinstance(given.scale, tuple):
+        if not isinstance(operand, ScaledInteger) or isinstance(operand.scale, tuple):
             return None
-        return _whole(given, *self._factor(call))
+        return _whole(operand, *self._factor(call))
 
     def problems(self, call: Call) -> list[str]:
-        given, result = call.operands["data_in_0"].format, call.result.format
+        operand, result = call.operands["data_in_0"].format, call.result.format
         back = bool(call.attributes["back"])
-        integers, steps = (result, given) if back else (given, result)
+        integers, steps = (result, operand) if back else (operand, result)
         if not isinstance(integers, ScaledInteger) or not isinstance(steps, Fixed):
-            return [f"it takes integers with a scale to steps, not {given} to {result}"]
+            return [f"it takes integers with a scale to steps, not {operand} to {result}"]
         if back and integers.scale != call.attributes["scale"]:
             return [f"its result is {result}, of another scale than {call.attributes['scale']}"]
         if not back and steps != self.result_format(call):
@@ -95,12 +95,12 @@ class ScaledSteps(Operator, Numeric):
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 
     def reference(self, call: Call) -> Reference:
-        given, result = call.operands["data_in_0"].quantized, call.result.quantized
+        operand, result = call.operands["data_in_0"].quantized, call.result.quantized
         if call.attributes["back"]:
             unit = result.unscaled()
-            return lambda codes: unit.from_scaled(*given.significands(codes))
+            return lambda codes: unit.from_scaled(*operand.significands(codes))
         factor, shift = self._factor(call)
-        return lambda codes: result.from_fixed(given.significands(codes)[0] * factor, shift)
+        return lambda codes: result.from_fixed(operand.significands(codes)[0] * factor, shift)
 
     def hardware(self, call: Call) -> Netlist:
         factor, shift = self._factor(call)
@@ -120,5 +120,5 @@ class ScaledSteps(Operator, Numeric):
         if call.attributes["back"]:
             return 1, 0
         bits = int(call.attributes.get("bits", 0))
-        given = call.operands["data_in_0"].quantized
-        return scaled.step_quotient(given, float(call.attributes["scale"]), bits)
+        operand = call.operands["data_in_0"].quantized
+        return scaled.step_quotient(operand, float(call.attributes["scale"]), bits)

@@ -64,8 +64,8 @@ class Thresholds(Operator, Elementwise, Rescaled):
     role = "thresholds"
 
     def problems(self, call: Call) -> list[str]:
-        if found := unformatted(call):
-            return found
+        if problems := unformatted(call):
+            return problems
         if not {"bounds", "signs"} <= set(call.constants):
             return ["bounds and signs must be constant"]
         if not is_fixed(call.operands["data_in_0"]):
@@ -85,8 +85,8 @@ class Thresholds(Operator, Elementwise, Rescaled):
             math.ceil(Fraction(item) / Fraction(unit)) - 1 for item in limits.flatten().tolist()
         ]
         bounds = torch.tensor(steps, dtype=torch.float64).reshape(limits.shape)
-        given = call.constants["signs"], call.attributes["lowest"], call.attributes["step"]
-        result: Tensor = torch.ops.mase.thresholds.default(operands["data_in_0"], bounds, *given)
+        settings = call.constants["signs"], call.attributes["lowest"], call.attributes["step"]
+        result: Tensor = torch.ops.mase.thresholds.default(operands["data_in_0"], bounds, *settings)
         return result
 
     def reference(self, call: Call) -> Reference:

@@ -64,14 +64,14 @@ class _Interpolation(Composite):
         factors = [1.0] * self.dimensions
         if scales:
             factors[dim - 2] = float(scales[dim - 2])
-        found = torch.nn.functional.interpolate(
+        resized = torch.nn.functional.interpolate(
             torch.eye(size).reshape(size, 1, *space),
             size=None if scales else target,
             scale_factor=factors if scales else None,
             mode=self.mode,
             align_corners=bool(attributes.get("align_corners")),
         )
-        return found.reshape(size, positions).t().contiguous()
+        return resized.reshape(size, positions).t().contiguous()
 
 
 INTERPOLATIONS = (
@@ -130,8 +130,8 @@ class _Nearest(GatherRows, Ordered):
         _, height, width = image_size(call.operands["data_in_0"])
         space = call.operands["data_in_0"].shape[2:]
         places = torch.arange(height * width).reshape(1, 1, *space)
-        found = self.copy(call, places).reshape(-1, image_size(call.result)[2])
-        rows, columns = found[:, 0] // width, found[0] % width
+        copied = self.copy(call, places).reshape(-1, image_size(call.result)[2])
+        rows, columns = copied[:, 0] // width, copied[0] % width
         return Axis.of(height, rows[:, None].tolist()), Axis.of(width, columns[:, None].tolist())
 
     def copy(self, call: Call, codes: Tensor) -> Tensor:

@@ -59,7 +59,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         def pad(image: Tensor, before: Sequence[int]) -> Tensor:
             return aten.pad.default(image, list(before), mode) if any(before) else image
 
-        made = separately(
+        padding = separately(
             operands["data_in_0"],
             call.operands["data_in_0"].shape,
             lambda image: pad(image, amounts[:4]),
@@ -67,7 +67,7 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
             lambda image: pad(image, [0, 0, *amounts[4:]]),
             result[2],
         )
-        return [made]
+        return [padding]
 
     def _in_volume(self, call: Call) -> bool:
         return len(call.operands["data_in_0"].shape) == 5 and not any(self._amounts(call)[6:])
@@ -123,8 +123,8 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
 
     @staticmethod
     def _amounts(call: Call) -> list[int]:
-        given = call.attributes.get("pad", call.attributes.get("padding"))
-        return [int(amount) for amount in given or ()]
+        amounts = call.attributes.get("pad", call.attributes.get("padding"))
+        return [int(amount) for amount in amounts or ()]
 
     @staticmethod
     def _mode(call: Call) -> str:

@@ -45,10 +45,10 @@ class Previous(Operator, Stateful, Numeric, Ordered, Tiled):
         return _exchanged(operands["data_in_0"], operands[STATE])
 
     def problems(self, call: Call) -> list[str]:
-        found = super().problems(call)
+        problems = super().problems(call)
         if call.constants:
-            found.append("what it keeps must be computed by the model, not constant")
-        return found
+            problems.append("what it keeps must be computed by the model, not constant")
+        return problems
 
     def reference(self, call: Call) -> Reference:
         """Return codes, state -> codes."""

@@ -196,8 +196,8 @@ class LayerNorm(RowNorm):
         return float(call.attributes.get("eps", 1e-5))
 
     def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
-        given = [operands.get(name) for name in ("weight", "bias")]
-        return aten.layer_norm.default(operands["data_in_0"], size, *given, epsilon)
+        affine = [operands.get(name) for name in ("weight", "bias")]
+        return aten.layer_norm.default(operands["data_in_0"], size, *affine, epsilon)
 
     def examples(self) -> list[Example]:
         norm = nn.LayerNorm(7)
@@ -226,9 +226,9 @@ class RMSNorm(RowNorm, Recognized):
     centred = False
 
     def epsilon(self, call: Call) -> float:
-        given = call.attributes.get("eps")
-        if given is not None:
-            return float(given)
+        epsilon = call.attributes.get("eps")
+        if epsilon is not None:
+            return float(epsilon)
         dtype: torch.dtype = getattr(torch, call.operands["data_in_0"].dtype)
         return torch.finfo(dtype).eps
 

@@ -85,10 +85,10 @@ def _pooled(
     values: Tensor, kernel: list[int], size: list[int], samples: Tensor
 ) -> tuple[Tensor, Tensor]:
     pool = getattr(aten, f"fractional_max_pool{len(kernel)}d").default
-    found: tuple[Tensor, Tensor] = pool(
+    maxima: tuple[Tensor, Tensor] = pool(
         values, kernel, size, samples.to(values).expand(len(values), -1, -1)
     )
-    return found
+    return maxima
 
 
 def _empty(

@@ -100,8 +100,8 @@ def _reduced(
     for axis in outer[1:]:
         down = merged(down, axis)
     image = aten.reshape.default(data, [-1, channels, down.size, across.size])
-    found = target(image, *listed(down, across))
-    result: Tensor = aten.reshape.default(found, [-1, channels, *positions])
+    reduced = target(image, *listed(down, across))
+    result: Tensor = aten.reshape.default(reduced, [-1, channels, *positions])
     return result
 
 

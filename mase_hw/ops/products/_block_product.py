@@ -185,11 +185,11 @@ class BlockProduct(Product):
         distances = [high - low]
         if "bias" in self.call.operands:
             significands, places = self._bias()
-            known = places[significands != 0]
-            if known.numel():
+            nonzero = places[significands != 0]
+            if nonzero.numel():
                 # A bias is stored as far above its lowest bit as products are, and the data's own.
-                distances.append(high - int(known.min()))
-                distances.append(int(known.max()) + data.element.lsb_exponent - low)
+                distances.append(high - int(nonzero.min()))
+                distances.append(int(nonzero.max()) + data.element.lsb_exponent - low)
         return max(distances)
 
     def _largest(self, name: str) -> int:

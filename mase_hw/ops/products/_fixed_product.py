@@ -58,9 +58,10 @@ class FixedProduct(Product):
         exponent = torch.tensor(-fraction)
 
         def compute(terms: Tensor) -> tuple[Tensor, Tensor]:
-            given = terms.to(dtype)
+            operands = terms.to(dtype)
             parts = [
-                (part.to(dtype) @ given).to(torch.int64) for part in torch.split(rows, results, 1)
+                (part.to(dtype) @ operands).to(torch.int64)
+                for part in torch.split(rows, results, 1)
             ]
             sums = (parts[0] if len(parts) == 1 else torch.cat(parts, -2)).flatten(1, 2)
             return (sums if bias is None else sums + bias.reshape(-1, 1)), exponent
@@ -119,8 +120,8 @@ class FixedProduct(Product):
         data = fixed(self.call.operands["data_in_0"])
         weight = self.matrix(self.call.constant_codes("weight"))
         products = Bounds.of_products(weight, data.minimum_code, data.maximum_code)
-        given = "bias" in self.call.operands
-        return products, int(self.call.constant_codes("bias").abs().max()) if given else 0
+        has_bias = "bias" in self.call.operands
+        return products, int(self.call.constant_codes("bias").abs().max()) if has_bias else 0
 
 
 def _sum_bits(

@@ -124,8 +124,8 @@ class StreamProduct:
     def _outer(self, axes: tuple[int, ...]) -> list[int]:
         """Return the leading dimensions that stream outside of the rows."""
         rank = len(axes)
-        found = axes[: axes.index(rank - 2)]
-        return [axis for axis in found if self.call.result.shape[axis] > 1]
+        outer = axes[: axes.index(rank - 2)]
+        return [axis for axis in outer if self.call.result.shape[axis] > 1]
 
     def _scattered(self, axes: tuple[int, ...]) -> bool:
         """True if a repeated matrix comes again after others, outside of the rows."""

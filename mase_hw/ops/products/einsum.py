@@ -70,9 +70,9 @@ class Einsum(ConstantProduct):
     targets = ("aten.einsum.default",)
 
     def refusals(self, call: Call) -> list[str]:
-        *given, result = _terms(call)
+        *operands, result = _terms(call)
         streams = [
-            term for name, term in zip(call.operands, given, strict=True) if name in call.streams
+            term for name, term in zip(call.operands, operands, strict=True) if name in call.streams
         ]
         if len(streams) > 1 and (not result or {term[:1] for term in streams} != {result[0]}):
             equation = call.attributes["equation"]
@@ -82,10 +82,10 @@ class Einsum(ConstantProduct):
         return []
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
-        *given, result = _terms(call)
+        *terms, result = _terms(call)
         sizes: dict[str, int] = {}
         parts = []
-        pairs = [*zip(call.operands, given, strict=True)]
+        pairs = [*zip(call.operands, terms, strict=True)]
         batch = {term[:1] for name, term in pairs if name in call.streams}
         for name, term in pairs:
             shape, value = call.operands[name].shape, operands[name]

@@ -107,8 +107,8 @@ class Argmax(Reduction, Selecting, Numeric, Rescaled):
         return make_format({"name": "fixed", "width": width, "frac_width": 0, "signed": False})
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        given = call.attributes
-        return aten.argmax.default(operands["data_in_0"], given["dim"], given["keepdim"])
+        attributes = call.attributes
+        return aten.argmax.default(operands["data_in_0"], attributes["dim"], attributes["keepdim"])
 
     def reference(self, call: Call) -> Reference:
         (dim,) = self.dims(call)

@@ -99,8 +99,8 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
     pruned = parameter is not None and metadata(parameter).pruned
     spec = nodes.spec_of(value) if metadata(node).common else None
-    known = nodes.constant_metadata(node, spec, pruned=pruned)
-    node.replace_all_uses_with(nodes.read_constant(mg.model, node, target, held, known))
+    entry = nodes.constant_metadata(node, spec, pruned=pruned)
+    node.replace_all_uses_with(nodes.read_constant(mg.model, node, target, held, entry))
 
 
 @graph_pass
@@ -279,8 +279,8 @@ def _set_constants(
     for operand, value in constants.items():
         tensor = value.detach().to(dtype).clone()
         spec, held = nodes.spec_of(tensor), nn.Parameter(tensor) if trained else tensor
-        known = nodes.constant_metadata(node, spec, pruned=pruned.get(operand, False))
-        constant = nodes.read_constant(mg.model, node, f"{node.name}_{operand}_folded", held, known)
+        entry = nodes.constant_metadata(node, spec, pruned=pruned.get(operand, False))
+        constant = nodes.read_constant(mg.model, node, f"{node.name}_{operand}_folded", held, entry)
         _set_argument(node, call.operator, operand, constant)
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)
