@@ -386,9 +386,7 @@ def _cuts(mg: MaseGraph, beside: Collection[Node] = ()) -> list[Node]:
     return cuts
 
 
-def _segments(
-    mg: MaseGraph, cuts: Sequence[Node], beside: Collection[Node] = ()
-) -> list[_Segment]:
+def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Collection[Node] = ()) -> list[_Segment]:
     """Segments between cuts, as `_cuts` takes its arguments."""
     nodes = [node for node in _computed(mg) if node not in beside]
     place = {node: number for number, node in enumerate(nodes)}
