@@ -16,7 +16,7 @@ from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.back_pressure import MOST_LOOP_TIMES, Network
 from mase_hw.timing.loops import LoopSchedule
-from mase_hw.timing.memory import ExternalMemory, Place, deliver, external_memory
+from mase_hw.timing.memory import Delivery, ExternalMemory, Place, external_memory
 from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
 # Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
@@ -39,8 +39,9 @@ class Prediction:
             from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
         memory: what lies outside the chip.
-        sketched: whether the latency is that of some beats of each tensor, because there are too
-            many: consumers count as always ready, and words from outside come evenly.
+        sketched: whether the latency is not known to the cycle. Of too many beats it is that of
+            some of each tensor: consumers count as always ready, and words from outside come
+            evenly. Otherwise words from outside and what waits for them did not agree in time.
     """
 
     interval_cycles: int
@@ -66,7 +67,8 @@ def predict(mg: MaseGraph) -> Prediction:
     if sum(netlist.beats for netlist in netlists.values()) > MOST_BEATS:
         latency, _ = _sampled(mg, netlists, memory)
         return Prediction(interval, latency, work, memory, True)
-    return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
+    latency, settled = _latency(mg, netlists, memory, sum(work.values()))
+    return Prediction(interval, latency, work, memory, not settled)
 
 
 def _of_loops(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int, int, bool]:
@@ -118,8 +120,8 @@ def _steps_outside(memory: ExternalMemory) -> dict[str, dict[str, float]]:
 
 def _latency(
     mg: MaseGraph, netlists: Mapping[Node, Netlist], memory: ExternalMemory | None, cycles: int
-) -> int:
-    """Return the latency of an inference alone.
+) -> tuple[int, bool]:
+    """Return the latency of an inference alone, and whether it is known to the cycle.
 
     Words that come late are consumed late, and what is consumed late makes room late: both are
     computed in turn until they agree.
@@ -128,18 +130,15 @@ def _latency(
     network = Network(mg, netlists, [(item.node, item.operand) for item in regions])
     words: dict[Place, Cycles] = {}
     network.run(words)
-    for _ in range(_settling_rounds(memory, cycles)):
-        assert memory is not None
-        before, words = words, deliver(memory, network.read())
-        if before and all(np.array_equal(before[place], words[place]) for place in words):
-            break
-        network.run(words)
+    settled = memory is None
+    if memory is not None:
+        delivery = Delivery(memory)
+        for _ in range(max(2, min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles)))):
+            before, words = words, delivery.words(network.read())
+            if before and all(np.array_equal(before[place], words[place]) for place in words):
+                settled = True
+                break
+            network.run(words)
     # An operator may send constants before the first beat.
     first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
-    return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first
-
-
-def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
-    if memory is None:
-        return 0
-    return max(2, min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles)))
+    return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first, settled
