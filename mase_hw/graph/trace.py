@@ -43,6 +43,7 @@ from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import Found, as_observed, observed
 from mase_hw.importers.peft import merged
+from mase_hw.importers.torch_ao import reals_of_integers
 from mase_hw.importers.torchao import plain_weights
 from mase_hw.ops.infrastructure.fake_quantize import QUOTIENTS, dividing
 
@@ -95,7 +96,7 @@ def _traced(
     with _evaluation(model):
         with observed(model) as levels:
             expected = _run(model, args, kwargs)
-        with merged(model):
+        with merged(model), reals_of_integers(model):
             graph = _captured(model, args, kwargs, title, batched, levels)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)

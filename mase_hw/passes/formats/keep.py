@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -50,6 +51,7 @@ from mase_hw.ops import (
     Operator,
     Rescaled,
     Selecting,
+    Stateful,
     Weighted,
     carried,
     operator_for,
@@ -62,6 +64,7 @@ from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
 
 STEPS = "steps"
+_logger = logging.getLogger(__name__)
 # By the dimensions of what they take.
 CONVOLUTIONS = {3: aten.conv1d.default, 4: aten.conv2d.default}
 # From a node to those before it, and behind it.
@@ -91,13 +94,15 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     Returns:
         The graph, and `{"kept": names of the nodes with such formats}`.
 
-    Raises:
-        UnsupportedError: where a tensor is rounded and used as it is, or in two ways.
+    What is rounded and used as it is, or rounded in two ways, is computed once for each of them; an
+    input has the format of the configuration, and casts.
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
     mg = absorb_scales(_with_affine_spelled(mg.copy()))
-    while any(_hoist(mg, node) for node in mg.nodes if is_rounding(node)):
+    while any(_hoist(mg, node) for node in mg.nodes if is_rounding(node)) or any(
+        _split(mg, node) for node in mg.nodes
+    ):
         pass
     formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
     for node in mg.nodes:
@@ -284,24 +289,35 @@ def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, 
 
 
 def _asked(node: Node) -> Format | None:
-    """The one format to which all that reads a node rounds it; None where one does not.
+    """The one format to which all that reads a node rounds it; None where one does not."""
+    ways = _ways(node)
+    return next(iter(ways)) if len(ways) == 1 else None
 
-    Raises:
-        UnsupportedError: where there are several.
-    """
-    users = [user for user in node.users if is_rounding(user)]
-    if not users:
-        return None
-    number = _format(users[0])
-    odd = next((user for user in node.users if user not in users), None)
-    other = next((user for user in users if _format(user) != number), None)
-    if odd is None and other is None:
-        return number
-    also = f"to {_format(other)} by {other.name}" if other is not None else f"not by {odd}"
-    raise UnsupportedError(
-        f"{node.name} ({location(node)}) is rounded to {number} by {users[0].name}, and {also}; "
-        "exact hardware has one rounding of a result: let all that read it read the rounded one"
-    )
+
+def _ways(node: Node) -> dict[Format | None, list[Node]]:
+    """What reads a node, by the format to which it rounds it; None stands for reals."""
+    ways: dict[Format | None, list[Node]] = {}
+    for user in node.users:
+        ways.setdefault(_format(user) if is_rounding(user) else None, []).append(user)
+    return ways
+
+
+def _split(mg: MaseGraph, node: Node) -> bool:
+    """Compute what is rounded in several ways once for each; true where it was so."""
+    operator, ways = operator_at(node), _ways(node)
+    if operator is None or len(ways) < 2 or is_rounding(node) or isinstance(operator, Stateful):
+        return False
+    for users in [*ways.values()][1:]:
+        with mg.fx_graph.inserting_after(node):
+            copy = mg.fx_graph.node_copy(node)
+        copy.name = free_name(mg, f"{node.name}_copy")
+        for user in users:
+            user.replace_input_with(node, copy)
+        _logger.warning(
+            "%s (%s) is computed once more: what reads it rounds it in several ways",
+            node.name, location(node),
+        )  # fmt: skip
+    return True
 
 
 def _in_steps(mg: MaseGraph, streams: Mapping[Node, Format]) -> bool:

@@ -186,9 +186,9 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     """True where nothing has rounded a tensor before a rounding of the model does.
 
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
-    finer steps.
+    finer steps. What an input is given has its format.
     """
-    if _is_rounded(producer):
+    if _is_rounded(producer) or producer.op == "placeholder":
         return True
     spec, operator = common(producer).results["data_out_0"], operator_at(producer)
     if operator is None:
