@@ -21,6 +21,7 @@ from mase_hw.ops._interface import Interface
 from mase_hw.ops._judging import Judged, Ranking
 from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
 from mase_hw.ops._numbers import (
+    Choosing,
     Exact,
     Multiplying,
     Numeric,
@@ -58,6 +59,7 @@ __all__ = [
     "Borrowed",
     "Broadcasting",
     "Call",
+    "Choosing",
     "Commutative",
     "Configured",
     "Elementwise",

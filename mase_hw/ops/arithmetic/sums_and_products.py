@@ -30,7 +30,15 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
 from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Multiplying, Numeric, Selecting, Summing, WholeNumbers
+from mase_hw.ops._numbers import (
+    Choosing,
+    Exact,
+    Multiplying,
+    Numeric,
+    Selecting,
+    Summing,
+    WholeNumbers,
+)
 from mase_hw.ops._one_cell import one_cell
 from mase_hw.ops._rewriting import Affine, Borrowed, Commutative, Foldable, Rewritten
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
@@ -212,7 +220,7 @@ class ReverseSub(Sub):
     operand_names: Mapping[str, str] = {"self": "data_in_1", "other": "data_in_0"}
 
 
-class _Extremum(Binary, Selecting, Commutative):
+class _Extremum(Binary, Selecting, Choosing, Commutative):
     """The larger or the smaller of two tensors, element by element, rounded once.
 
     Args:

@@ -26,7 +26,7 @@ from mase_hw.ops._base import (
     example,
     example_values,
 )
-from mase_hw.ops._numbers import Exact, Numeric, WholeNumbers
+from mase_hw.ops._numbers import Choosing, Exact, Numeric, WholeNumbers
 from mase_hw.ops._one_cell import fields, one_cell
 from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
 from mase_hw.ops.comparison.relations import TRUTH
@@ -35,9 +35,12 @@ from mase_hw.ops.movement._indices import broadcast_orders
 _CONDITION = "data_in_2"
 
 
-class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered):
+class Where(
+    Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered, Choosing
+):  # fmt: skip
     """The condition is any tensor, which holds where it is not zero."""
 
+    homogeneous = True
     name = "where"
     targets = (
         "aten.where.self",
