@@ -19,7 +19,6 @@ from mase_hw.arithmetic.exact_formats import (
     finer,
     has_scale,
     has_steps,
-    is_binary,
     reaching,
     shortened,
     whole_numbers,
@@ -27,7 +26,7 @@ from mase_hw.arithmetic.exact_formats import (
 from mase_hw.arithmetic.requantize import scale_bits, scales
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, SCALED, Format, names_in
-from mase_hw.formats.fixed import MAX_EXACT_BITS
+from mase_hw.formats.fixed import MAX_EXACT_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata
@@ -238,14 +237,18 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
 
 def _chosen(node: Node) -> list[tuple[str, Node]]:
     """The streams of which a node gives elements, by operand."""
-    streams = stream_operands(node)
-    if not _chooses(node):
-        return streams
-    return [(name, item) for name, item in streams if name in operator_of(node).chosen]
+    names = _choices(node)
+    return [(name, item) for name, item in stream_operands(node) if not names or name in names]
+
+
+def _choices(node: Node) -> tuple[str, ...]:
+    """The operands of which a node chooses elements."""
+    operator = operator_at(node)
+    return operator.chosen if isinstance(operator, Choosing) else ()
 
 
 def _chooses(node: Node) -> bool:
-    return isinstance(operator_at(node), Choosing)
+    return bool(_choices(node))
 
 
 def _may_round_operands(node: Node) -> bool:
@@ -287,7 +290,7 @@ def _round_constants(mg: MaseGraph, node: Node, rounding: Node) -> None:
     number = _format(rounding)
     for name, values in mg.call(node).constants.items():
         item, own = operands[name], metadata(node).declared.get(name)
-        if name not in operator_of(node).chosen:
+        if name not in _choices(node):
             continue
         declared[name] = number
         if isinstance(item, Node):
@@ -598,8 +601,9 @@ class _Declared:
             between = _finer(self._mg, node, declared)
         if not between and step is not None and complete and "data_out_0" not in declared:
             between = format_between(node, self._mg.call(node), {**own, **operands}, step)
-            if node in self._inexact and is_binary(between.get("data_out_0")):
-                between = {**between, "data_out_0": shortened(between["data_out_0"])}
+            computed = between.get("data_out_0")
+            if node in self._inexact and isinstance(computed, Fixed):
+                between = {**between, "data_out_0": shortened(computed)}
             declared = {**own, **operands} if between else declared
         if between:
             declared, fits = {**declared, **between}, True
