@@ -14,8 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from mase_hw.emit.design import Design, DesignSummary
-from mase_hw.emit.parameters import tensor_parameters
-from mase_hw.emit.project import load_graph
+from mase_hw.emit.project import load_graph, tensor_parameters
 from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
 from mase_hw.errors import ConfigError, DataError

@@ -23,8 +23,8 @@ from mase_hw.graph.declared import DECLARED
 from mase_hw.graph.metadata import Rounding
 from mase_hw.graph.naming import operation_name
 from mase_hw.graph.nodes import aten_arguments, tensor_arguments
-from mase_hw.graph.origin import origin
 from mase_hw.graph.rebuild import evaluate, set_tensor
+from mase_hw.graph.source import origin
 from mase_hw.ops import operator_for, operator_for_role
 from mase_hw.ops.infrastructure.fake_quantize import format_of
 

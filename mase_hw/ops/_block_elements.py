@@ -13,10 +13,16 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mase_hw.approximation.block_table import BlockTable
 from mase_hw.approximation.domain import Function
-from mase_hw.arithmetic.blocks import decode, significand_bits
-from mase_hw.arithmetic.scaled import MAX_BITS, Scaled, combined_bits, guard_bits
+from mase_hw.approximation.octaves import BlockTable
+from mase_hw.arithmetic.scaled import (
+    MAX_BITS,
+    Scaled,
+    combined_bits,
+    decode,
+    guard_bits,
+    significand_bits,
+)
 from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks

@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from mase_hw.approximation.bounded import Bounded
 from mase_hw.approximation.domain import Function
 from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
-from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
+from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, Bounded, FunctionTable
 from mase_hw.approximation.wave import Wave, exceeds_a_turn, fit_wave
 from mase_hw.arithmetic.fixed_point import combine, combined_bits, fixed, too_wide
 from mase_hw.cells import Cell, Image, Operation

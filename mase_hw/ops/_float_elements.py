@@ -12,8 +12,7 @@ from collections.abc import Callable
 from torch import Tensor
 
 from mase_hw.approximation.domain import Function
-from mase_hw.approximation.pattern_table import PatternTable
-from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS
+from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, PatternTable
 from mase_hw.arithmetic.floats import (
     Decoded,
     combine,

@@ -15,8 +15,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.fixed_point import MAX_BITS, align, combined_bits, exact_combination, fixed
-from mase_hw.arithmetic.whole import bounds_of, is_whole, whole_format
+from mase_hw.arithmetic.fixed_point import (
+    MAX_BITS,
+    align,
+    bounds_of,
+    combined_bits,
+    exact_combination,
+    fixed,
+    is_whole,
+    whole_format,
+)
 from mase_hw.cells import Netlist
 from mase_hw.cells.where_fixed import WhereFixed
 from mase_hw.formats import FIXED_POINT, Format, make_format

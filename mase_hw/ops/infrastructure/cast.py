@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scalars import unit_problems
+from mase_hw.arithmetic.scalars import result_problems, unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed

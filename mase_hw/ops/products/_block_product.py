@@ -21,9 +21,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.blocks import add
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scaled import Scaled
+from mase_hw.arithmetic.scalars import result_problems
+from mase_hw.arithmetic.scaled import Scaled, add
 from mase_hw.arithmetic.sums import Bounds, exact_dtype
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate

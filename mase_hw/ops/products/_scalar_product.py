@@ -11,8 +11,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scalars import MAX_BITS, integer_fraction, is_scalar, scalar_problems
+from mase_hw.arithmetic.scalars import (
+    MAX_BITS,
+    integer_fraction,
+    is_scalar,
+    result_problems,
+    scalar_problems,
+)
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.scalar_accumulate import ScalarAccumulate

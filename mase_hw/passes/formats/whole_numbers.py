@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 
 from torch.fx import Node
 
-from mase_hw.arithmetic.whole import bounds_of, is_whole, joined, whole_format
+from mase_hw.arithmetic.fixed_point import bounds_of, is_whole, joined, whole_format
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.nodes import common, metadata, stream_operands
