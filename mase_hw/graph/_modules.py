@@ -24,7 +24,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from math import sqrt
 from typing import Any
 from unittest.mock import patch
@@ -329,7 +328,7 @@ _STEPS: dict[str, Step] = {
 }
 
 
-def row_by_row() -> ExitStack:
+def row_by_row() -> contextlib.ExitStack:
     """Let bags of one size be looked up, and samples of windows hold, for each row."""
     operators()  # registers our own torch operators
     original = nn.functional.embedding_bag
@@ -355,7 +354,7 @@ def row_by_row() -> ExitStack:
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)
 
-    stack = ExitStack()
+    stack = contextlib.ExitStack()
     stack.enter_context(patch.object(nn.functional, "embedding_bag", embedding_bag))
     for name in ("fractional_max_pool2d", "fractional_max_pool3d"):
         stack.enter_context(patch.object(torch._C._nn, name, pooled))

@@ -16,11 +16,13 @@ import numpy as np
 
 from mase_hw._kinds import Table
 from mase_hw.cells import Netlist, Replay, Steps
+from mase_hw.cells.layer_source import LayerSource
 from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import PAGE_BYTES, MemoryPort
 from mase_hw.graph.nodes import metadata
+from mase_hw.graph.physical import physical
 from mase_hw.ops import Call, Weighted
 
 INTERFACE = "AXI"
@@ -142,8 +144,10 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
     """Return the memory of a graph with hardware metadata; None where everything lies on chip.
 
     Raises:
-        ConfigError: when the constants do not fit behind the port's addresses.
+        ConfigError: when the constants do not fit behind the port's addresses, or layers on the
+            same hardware take one several times.
     """
+    mg = physical(mg)
     regions: list[Region] = []
     port = None
     for node in mg.nodes:
@@ -156,7 +160,12 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
                 end = regions[-1].offset + regions[-1].bytes if regions else 0
                 regions.append(
                     _region(
-                        call, mg.netlist(node), operand, port, -(-end // PAGE_BYTES) * PAGE_BYTES
+                        call,
+                        mg.netlist(node),
+                        operand,
+                        port,
+                        -(-end // PAGE_BYTES) * PAGE_BYTES,
+                        mg.rounds(node),
                     )
                 )
     if port is None:
@@ -170,10 +179,22 @@ def external_memory(mg: MaseGraph) -> ExternalMemory | None:
     return memory
 
 
-def _region(call: Call, netlist: Netlist, operand: str, port: MemoryPort, offset: int) -> Region:
+def _region(
+    call: Call, netlist: Netlist, operand: str, port: MemoryPort, offset: int, layers: int
+) -> Region:
     source = netlist.source(operand)
     width_bits, words = source.port.width_bits, source.depth
     uses = Weighted.of(call.operator).repeats(call)[operand]
+    if isinstance(source, LayerSource):
+        if uses > 1:
+            raise ConfigError(
+                f"memory of {call.name}: with reuse, each layer takes its {operand} {uses} times "
+                "an inference, and such a constant lies on the chip; give it on-chip, or emit "
+                "without reuse"
+            )
+        words = source.words
+    else:
+        uses *= layers
     fits = uses > 1 and 2 * words * width_bits <= 8 * port.buffer_bytes
     beats = -(-words * width_bits // port.data_width)
     burst = min(port.burst_beats, 1 << (beats - 1).bit_length())
@@ -200,7 +221,7 @@ class _Source:
 
     Attributes:
         region: what it reads.
-        needed: beats of one inference; what follows is fetched ahead while there is room.
+        needed: beats of all inferences; what follows is fetched ahead while there is room.
         demand: for each word, before when its consumer does not take it, whenever it comes.
         requested: beats asked for.
         cut: when each beat left the buffer and was cut into words.
@@ -292,11 +313,15 @@ class Delivery:
 
     Args:
         memory: the port and its regions.
+        inferences: how many follow each other.
     """
 
-    def __init__(self, memory: ExternalMemory) -> None:
+    def __init__(self, memory: ExternalMemory, inferences: int = 1) -> None:
         self._port = memory.port
-        self._sources = [_Source(item, item.rounds * item.beats) for item in memory.regions]
+        self._inferences = inferences
+        self._sources = [
+            _Source(item, inferences * item.rounds * item.beats) for item in memory.regions
+        ]
         self._complete = [_complete(item, memory.port) for item in memory.regions]
         self._ended: list[int] = []
         self._offered: dict[Place, Cycles] = {}
@@ -307,7 +332,7 @@ class Delivery:
         """Return when each word of every source is offered, given when words are consumed.
 
         Args:
-            consumed: for each (node, operand), when each word of one inference is consumed, where
+            consumed: for each (node, operand), when each word of all inferences is consumed, where
                 words came as this returned the time before, or always. What is offered later than
                 that says that it cannot be.
         """
@@ -315,7 +340,9 @@ class Delivery:
         for source in self._sources:
             place = source.region.node, source.region.operand
             before = source.demand
-            source.demand = _demand(source.region, consumed[place], self._offered.get(place))
+            source.demand = _demand(
+                source.region, consumed[place], self._offered.get(place), self._inferences
+            )
             alike.append(_alike(before, source.demand) if before else 0)
         self._go_back(alike)
         self._go_on()
@@ -336,7 +363,7 @@ class Delivery:
         del self._ended[self._moments[-1].bursts :]
 
     def _go_on(self) -> None:
-        """Serve the sources until each has its words of one inference."""
+        """Serve the sources until each has its words of all inferences."""
         port, step, sources = self._port, self._port.cycles_per_beat, self._sources
         moment, ended = self._moments[-1], self._ended
         cycle, last_beat, turn = moment.cycle, moment.last_beat, moment.turn
@@ -373,7 +400,7 @@ def _alike(one: Sequence[int], other: Sequence[int]) -> int:
     return int(differ.argmax()) if differ.any() else len(one)
 
 
-def _demand(region: Region, consumed: Cycles, offered: Cycles | None) -> list[int]:
+def _demand(region: Region, consumed: Cycles, offered: Cycles | None, inferences: int) -> list[int]:
     """Return before when words do not leave the gearbox, whenever they come.
 
     A word that was consumed when it came, or the cycle after the one before it, waits for nothing
@@ -389,12 +416,14 @@ def _demand(region: Region, consumed: Cycles, offered: Cycles | None) -> list[in
         found: list[int] = np.where(waits, consumed, 0).tolist()
         return found + ahead * [NEVER]
     behind = Steps(REPLAY.latency).depth
-    last_read = int(consumed[-behind - 1]) + 1 if consumed.size > behind else 0
-    return 2 * region.words * [0] + region.words * [last_read + 1] + ahead * [NEVER]
+    rounds = consumed.reshape(inferences * region.rounds, -1)
+    last_read = rounds[:, -behind - 1] + 2 if rounds.shape[1] > behind else np.ones(len(rounds))
+    stored = np.repeat(last_read.astype(np.int64), region.words).tolist()
+    return 2 * region.words * [0] + stored + ahead * [NEVER]
 
 
 def _offered(source: _Source, complete: Sequence[int]) -> Cycles:
-    """Return when each word of one inference is offered, from when beats were cut."""
+    """Return when each word is offered, from when beats were cut."""
     region = source.region
     last = np.searchsorted(complete, np.arange(1, region.words + 1)) - 1
     words = np.array(source.cut[: source.needed]).reshape(-1, region.beats)[:, last] + 1

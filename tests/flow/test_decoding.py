@@ -307,6 +307,23 @@ def test_layers_with_caches_run_on_the_hardware_of_one(name, tmp_path):
     assert report.followed >= 2
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("port", [{}, {"data_width": 32, "bytes_per_cycle": 2}])
+def test_weights_of_layers_with_caches_come_from_outside(name, port, tmp_path):
+    _, step, sequence = decoder(name, num_hidden_layers=3)
+    graph = mase_hw.trace(step, tuple(item[0] for item in sequence))
+    quantized = mase_hw.quantize(graph, data=list(zip(*sequence, strict=True)), reuse=True)
+    memory = {"default": "external", **port}
+    project = mase_hw.emit_verilog(quantized, output=tmp_path / "p", parallelism=4, memory=memory)
+    if port:
+        assert project.design.interval_cycles == project.design.external.cycles
+    report = exact(project, tuple(item.repeat(4, *[1] * (item.ndim - 1)) for item in sequence))
+    assert report.as_predicted is True
+    assert report.latency_cycles == report.predicted_latency_cycles
+    exact(project, sequence, stall=0.4)
+
+
 def test_a_step_of_something_else_is_refused():
     with pytest.raises(ConfigError, match="takes a model of transformers, not a Linear"):
         DecoderStep(nn.Linear(2, 2), 4)
