@@ -1,4 +1,4 @@
-"""`nn.MultiheadAttention`, and that of Brevitas, with the batch first as the rest of a model has it.
+"""`nn.MultiheadAttention`, also of Brevitas, with the batch first, as the rest of a model has it.
 
 Torch's own transposes tokens before the batch, projects, and comes back: the same function, in an
 order in which inferences do not follow each other.
@@ -146,9 +146,7 @@ def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, float("-inf"))
 
 
-def _projected(
-    module: Any, query: Tensor, key: Tensor, value: Tensor
-) -> list[Tensor]:
+def _projected(module: Any, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
     if hasattr(module, _ROUNDS):
         packed: Any = module.in_proj
         if packed is not None:

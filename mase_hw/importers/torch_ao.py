@@ -22,7 +22,7 @@ from torch.nn import functional
 from mase_hw.ops.infrastructure.fake_quantize import rounded
 
 RANGES = {torch.quint8: (0, 255), torch.qint8: (-128, 127), torch.qint32: (-(2**31), 2**31 - 1)}
-LAYERS = {
+LAYERS: dict[Any, Any] = {
     integers.Conv1d: nn.Conv1d, intrinsic.ConvReLU1d: nn.Conv1d,
     integers.Conv2d: nn.Conv2d, intrinsic.ConvReLU2d: nn.Conv2d,
     integers.Conv3d: nn.Conv3d, intrinsic.ConvReLU3d: nn.Conv3d,
@@ -113,6 +113,8 @@ class _Functional(nn.Module):
 
 class _Layer(nn.Module):
     """A convolution or a linear layer whose weights and results are rounded."""
+
+    integers: Any
 
     def __init__(self, module: Any) -> None:
         super().__init__()
