@@ -114,6 +114,8 @@ class _Functional(nn.Module):
 class _Layer(nn.Module):
     """A convolution or a linear layer whose weights and results are rounded."""
 
+    integers: Any
+
     def __init__(self, module: Any) -> None:
         super().__init__()
         weight, bias = module.weight(), module.bias()

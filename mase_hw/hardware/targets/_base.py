@@ -104,9 +104,12 @@ class RoutableTarget(Target):
         chooses_pins: whether any top gets pins without a file, from `pin_names` or by nextpnr.
         free_pins: options that let nextpnr choose pins where `pin_names` has none.
         note: what a user should know of the figures.
+        wrong: a version of nextpnr before which it is known to make wrong circuits, and where that
+            is reported.
     """
 
     distribution: ClassVar[str]
+    wrong: ClassVar[tuple[str, str] | None] = None
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     device: ClassVar[str]
     speeds: ClassVar[tuple[str, ...]] = ()
