@@ -389,7 +389,7 @@ def _unrounded(node: Node) -> list[Node]:
 
 def _approximates(node: Node) -> bool:
     operator = operator_at(node)
-    return operator is not None and Numeric.of(operator).approximates
+    return operator is not None and Numeric.of(operator).approximates and not _commutes(operator)
 
 
 def _asked(node: Node) -> Format | None:
@@ -522,7 +522,7 @@ class _Declared:
                 continue
             if not is_rounding(node) and node not in formats:
                 given = {item for _, item in stream_operands(node)}
-                if Numeric.of(operator).approximates or given & self._inexact:
+                if _approximates(node) or given & self._inexact:
                     self._inexact.add(node)
             if not self._moves(node, operator):
                 self._declare(node, operator, ahead.get(node))
