@@ -19,6 +19,8 @@ from mase_hw.arithmetic.exact_formats import (
     finer,
     has_scale,
     has_steps,
+    is_binary,
+    most_scale_bits,
     reaching,
     shortened,
     whole_numbers,
@@ -26,8 +28,6 @@ from mase_hw.arithmetic.exact_formats import (
 from mase_hw.arithmetic.requantize import scale_bits, scales
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, SCALED, Format, names_in
-from mase_hw.formats.fixed import MAX_EXACT_BITS, Fixed
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.nodes import (
@@ -84,8 +84,6 @@ def _inputs(node: Node) -> list[Node]:
 _WAYS: tuple[Callable[[Node], Iterable[Node]], ...] = (_inputs, lambda node: node.users)
 # Codes that are tried one by one.
 MAX_WIDTH_BITS = 16
-# Bits of an operand of a function that is approximated.
-OPERAND_BITS = 48
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
 FINER_BITS = (16, 14, 12, 10, 8)
 ENDS = torch.tensor([-math.inf, math.inf])
@@ -456,7 +454,8 @@ def _in_fixed_point(mg: MaseGraph, declared: _Declared) -> bool:
             number = declared.streams.get(producer)
             if has_scale(number):
                 spec = common(producer).results["data_out_0"]
-                bits = min(scale_bits(number), _most_bits(node, number))
+                most = most_scale_bits(number, approximates=_approximates(node))
+                bits = min(scale_bits(number), most)
                 arguments = 1.0, False, bits
                 steps = insert_after(producer, STEPS, spec, spec, arguments)
                 node.replace_input_with(producer, steps)
@@ -602,7 +601,7 @@ class _Declared:
         if not between and step is not None and complete and "data_out_0" not in declared:
             between = format_between(node, self._mg.call(node), {**own, **operands}, step)
             computed = between.get("data_out_0")
-            if node in self._inexact and isinstance(computed, Fixed):
+            if node in self._inexact and is_binary(computed):
                 between = {**between, "data_out_0": shortened(computed)}
             declared = {**own, **operands} if between else declared
         if between:
@@ -627,18 +626,15 @@ class _Declared:
         """Note a node that may take the same numbers in fixed point; false where there is none."""
         operator, numbers = operator_of(node), [*filter(has_scale, operands.values())]
         # What is approximated may be so of numbers that are much nearer than its steps.
-        exact = all(scale_bits(item) <= _most_bits(node, item) for item in numbers)
+        exact = all(
+            scale_bits(item) <= most_scale_bits(item, approximates=_approximates(node))
+            for item in numbers
+        )
         stuck = bool(numbers) and DEFAULT_FORMAT in operator.formats
         stuck = stuck and (exact or Numeric.of(operator).approximates)
         if stuck:
             self.stuck.append(node)
         return stuck
-
-
-def _most_bits(node: Node, number: ScaledInteger) -> int:
-    """Return the bits of the widest scale whose multiples a node takes of the steps of a format."""
-    approximates = Numeric.of(operator_of(node)).approximates
-    return (OPERAND_BITS if approximates else MAX_EXACT_BITS) - number.width - 3
 
 
 def _own_format(mg: MaseGraph, node: Node, streams: Mapping[Node, Format]) -> Format | None:
