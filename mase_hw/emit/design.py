@@ -126,6 +126,8 @@ def expressions(cell: Cell, formats: Mapping[Encoding, str]) -> dict[str, str]:
             return f"1'b{int(value)}"
         if isinstance(value, Encoding):
             return formats[value]
+        if isinstance(value, int) and value >= 1 << 31:
+            return f"64'd{value}"
         return f"mase_pkg::{value.value}" if isinstance(value, Enum) else str(value)
 
     return {name: expression(value) for name, value in cell.arguments.items()}

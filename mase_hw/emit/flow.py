@@ -288,10 +288,8 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
         lanes = fitting(explorer, mg, targets, vars(hardware)).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {**vars(hardware), "parallelism": lanes})
     stage("that it cannot stop for good")
-    if shared and external_memory(mg) is not None:
-        raise ConfigError(
-            "memory: with reuse all constants lie on the chip; give on-chip, or emit without reuse"
-        )
+    # Refuses what a memory cannot hold.
+    external_memory(mg)
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg

@@ -23,6 +23,7 @@ from mase_hw.graph.exported import tensors_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.untrusted import is_path
 from mase_hw.importers.brevitas import without_scales
+from mase_hw.importers.torch_ao import is_converted
 
 Arguments = tuple[tuple[Argument, ...], Record]
 # Modules that torch.export cannot look into, and what to give instead.
@@ -65,8 +66,9 @@ def _check_model(model: object) -> None:
         for kind, fix in _OPAQUE.items():
             if isinstance(module, kind):
                 raise CaptureError(f"{where} is a {kind.__name__}, which is not captured: {fix}")
-        whole = type(module).__module__.startswith("torch.ao.nn.quantized")
-        if whole and not isinstance(module, FloatFunctional | FXFloatFunctional):
+        whole = type(module).__module__.startswith("torch.ao.nn.quantized.modules")
+        whole = whole and not isinstance(module, FloatFunctional | FXFloatFunctional)
+        if whole and not is_converted(module):
             raise CaptureError(
                 f"{where} is a {type(module).__name__} of torch's integers: give the model before "
                 "it was converted, and number formats to quantize"

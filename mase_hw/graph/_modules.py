@@ -1,6 +1,6 @@
 """Modules and calls of torch that fix the batch, written so that rows stay independent.
 
-`nn.MultiheadAttention` with the batch first, as the rest of a model has it.
+`nn.MultiheadAttention`, and that of Brevitas, with the batch first as in the rest of a model.
 
 Torch's own transposes tokens before the batch, projects, and comes back: the same function, in an
 order in which inferences do not follow each other.
@@ -22,8 +22,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from math import sqrt
 from typing import Any
 from unittest.mock import patch
@@ -34,6 +34,9 @@ from torch.nn.modules import transformer
 
 from mase_hw._kinds import Argument
 from mase_hw.ops import operators, torch_target
+
+# What a module of Brevitas has, which rounds between its products.
+_ROUNDS = "q_scaled_quant"
 
 
 @contextlib.contextmanager
@@ -53,12 +56,28 @@ def as_written() -> Iterator[None]:
 @contextlib.contextmanager
 def batch_first_attention() -> Iterator[None]:
     """Let modules compute attention batch first, where they take it so."""
-    original = nn.MultiheadAttention.forward
+
+    # Whether a mask is the causal one, which torch looks up in its values, need not be known.
+    def is_causal_mask(mask: object, is_causal: object = None, size: object = None) -> bool:
+        return bool(is_causal)
+
+    kinds: list[Any] = [nn.MultiheadAttention]
+    if "brevitas.nn" in sys.modules:
+        kinds.append(sys.modules["brevitas.nn"].QuantMultiheadAttention)
+    with contextlib.ExitStack() as patches:
+        for kind in kinds:
+            patches.enter_context(patch.object(kind, "forward", _batch_first_forward(kind.forward)))
+        patches.enter_context(patch.object(transformer, "_detect_is_causal_mask", is_causal_mask))
+        yield
+
+
+def _batch_first_forward(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the batch-first forward of a module of attention."""
     signature = inspect.signature(original)
     attention = nn.functional.scaled_dot_product_attention
 
     @functools.wraps(original)
-    def forward(self: nn.MultiheadAttention, *args: Any, **kwargs: Any) -> Any:
+    def forward(self: Any, *args: Any, **kwargs: Any) -> Any:
         call = signature.bind(self, *args, **kwargs)
         call.apply_defaults()
         options = call.arguments
@@ -72,23 +91,16 @@ def batch_first_attention() -> Iterator[None]:
         )
         seen = _mask(self, options["key_padding_mask"], options["attn_mask"])
         weights = None
-        if options["need_weights"]:
-            result, weights = _weighted(query, key, value, seen)
+        if options["need_weights"] or hasattr(self, _ROUNDS):
+            result, weights = _weighted(self, query, key, value, seen)
             weights = weights.mean(dim=1) if options["average_attn_weights"] else weights
+            weights = weights if options["need_weights"] else None
         else:
             result = attention(query, key, value, attn_mask=seen)
         result = self.out_proj(result.transpose(1, 2).flatten(-2))
         return result if self.batch_first else result.transpose(0, 1), weights
 
-    # Whether a mask is the causal one, which torch looks up in its values, need not be known.
-    def is_causal_mask(mask: object, is_causal: object = None, size: object = None) -> bool:
-        return bool(is_causal)
-
-    with (
-        patch.object(nn.MultiheadAttention, "forward", forward),
-        patch.object(transformer, "_detect_is_causal_mask", is_causal_mask),
-    ):
-        yield
+    return forward
 
 
 def _batch_first(module: nn.MultiheadAttention, *streams: Tensor) -> list[Tensor]:
@@ -150,9 +162,12 @@ def _term(seen: Tensor, dtype: torch.dtype) -> Tensor:
     return torch.zeros_like(seen, dtype=dtype).masked_fill(~seen, float("-inf"))
 
 
-def _projected(
-    module: nn.MultiheadAttention, query: Tensor, key: Tensor, value: Tensor
-) -> list[Tensor]:
+def _projected(module: Any, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    if hasattr(module, _ROUNDS):
+        packed: Any = module.in_proj
+        if packed is not None:
+            return list(packed(query).chunk(3, -1))
+        return [module.q_proj(query), module.k_proj(key), module.v_proj(value)]
     weight, bias = module.in_proj_weight, module.in_proj_bias
     linear = nn.functional.linear
     if weight is None:
@@ -168,15 +183,21 @@ def _projected(
 
 
 def _weighted(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+    module: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    scores = (query * (1 / sqrt(query.shape[-1]))) @ key.transpose(-2, -1)
+    """Return what weights of values give, and the weights; modules of Brevitas round on the way."""
+
+    def rounded(name: str, values: Tensor) -> Tensor:
+        return getattr(module, f"{name}_quant", nn.Identity())(values)  # type: ignore[no-any-return]
+
+    query = rounded("q_scaled", query * (1 / sqrt(query.shape[-1])))
+    scores = query @ rounded("k_transposed", key.transpose(-2, -1))
     if mask is not None and mask.dtype is torch.bool:
         scores = scores.masked_fill(~mask, float("-inf"))
     elif mask is not None:
         scores = scores + mask
-    weights = torch.softmax(scores, -1)
-    return weights @ value, weights
+    weights = rounded("attn_output_weights", torch.softmax(rounded("softmax_input", scores), -1))
+    return weights @ rounded("v", value), weights
 
 
 State = tuple[Tensor | None, ...]
@@ -307,7 +328,7 @@ _STEPS: dict[str, Step] = {
 }
 
 
-def row_by_row() -> ExitStack:
+def row_by_row() -> contextlib.ExitStack:
     """Let bags of one size be looked up, and samples of windows hold, for each row."""
     operators()  # registers our own torch operators
     original = nn.functional.embedding_bag
@@ -333,7 +354,7 @@ def row_by_row() -> ExitStack:
         kernel, size = ([item] * each if isinstance(item, int) else item for item in (kernel, size))
         return pool(values, kernel, size, samples)
 
-    stack = ExitStack()
+    stack = contextlib.ExitStack()
     stack.enter_context(patch.object(nn.functional, "embedding_bag", embedding_bag))
     for name in ("fractional_max_pool2d", "fractional_max_pool3d"):
         stack.enter_context(patch.object(torch._C._nn, name, pooled))

@@ -348,10 +348,13 @@ class Exact(Interface):
             format is claimed, although some are bridged.
         homogeneous: true when results of operands that are `s` times as large, `s` above zero, are
             `s` times as large, or the same whole numbers.
+        of_few_bits: true when exact results have no more bits than the operands, whole numbers for
+            one, so that integers with a real scale are decoded too.
     """
 
     exact_everywhere = True
     homogeneous = False
+    of_few_bits = False
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         """Return fixed point in which the result of operands in fixed point loses nothing.
@@ -371,6 +374,16 @@ class Selecting(Interface):
 
     They are one of the elements, or whole numbers in a format of the operator's own.
     """
+
+
+class Choosing(Interface):
+    """Results are elements of some operands, whatever they are.
+
+    Attributes:
+        chosen: names of the operands.
+    """
+
+    chosen: tuple[str, ...] = ("data_in_0", "data_in_1")
 
 
 class WholeNumbers(Interface):
@@ -425,7 +438,7 @@ def carried(operator: Operator) -> tuple[str, ...]:
         families = BLOCKS | {Family.FLOAT}
     if isinstance(operator, Exact) and operator.exact_everywhere:
         families = BLOCKS | SCALARS
-        if operator.homogeneous:
+        if operator.homogeneous or operator.of_few_bits:
             families |= SCALED
     return names_in(families - operator.families)
 

@@ -33,6 +33,7 @@ from mase_hw.ops._interfaces import (
     Affine,
     Borrowed,
     Broadcasting,
+    Choosing,
     Commutative,
     Elementwise,
     Exact,
@@ -222,7 +223,7 @@ class ReverseSub(Sub):
     operand_names: Mapping[str, str] = {"self": "data_in_1", "other": "data_in_0"}
 
 
-class _Extremum(Binary, Selecting, Commutative):
+class _Extremum(Binary, Selecting, Choosing, Commutative):
     """The larger or the smaller of two tensors, element by element, rounded once.
 
     Args:

@@ -43,6 +43,7 @@ from mase_hw.ops._base import (
 )
 from mase_hw.ops._interfaces import (
     Broadcasting,
+    Choosing,
     Elementwise,
     Exact,
     Numeric,
@@ -116,9 +117,12 @@ RELATIONS = (
 _CONDITION = "data_in_2"
 
 
-class Where(Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered):
+class Where(
+    Operator, Broadcasting, Elementwise, WholeNumbers, Numeric, Exact, Ordered, Choosing
+):  # fmt: skip
     """The condition is any tensor, which holds where it is not zero."""
 
+    homogeneous = True
     name = "where"
     targets = (
         "aten.where.self",

@@ -15,7 +15,7 @@ from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.formats import FIXED_POINT
+from mase_hw.formats import FIXED_POINT, Format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.ops._base import (
     Apply,
@@ -28,10 +28,10 @@ from mase_hw.ops._base import (
     overloads,
     torch_target,
 )
-from mase_hw.ops._interfaces import Elementwise, Rewritten
+from mase_hw.ops._interfaces import Elementwise, Exact, Numeric, Rewritten
 
 
-class _Step(Operator, Elementwise):
+class _Step(Operator, Elementwise, Numeric, Exact):
     """A rounding to whole numbers.
 
     Args:
@@ -42,6 +42,8 @@ class _Step(Operator, Elementwise):
     """
 
     families = FIXED_POINT
+    of_few_bits = True
+    jumps = True
 
     def __init__(self, name: str, targets: str, rounding: str, *, negates: bool = False) -> None:
         self.name, self.targets = name, overloads(targets)
@@ -51,6 +53,9 @@ class _Step(Operator, Elementwise):
         if call.attributes.get("decimals"):
             return [f"it rounds to {call.attributes['decimals']} decimals; only 0 has hardware"]
         return super().problems(call)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        return _whole(self, call)
 
     def reference(self, call: Call) -> Reference:
         data, whole, result = fixed(call.operands["data_in_0"]), _whole(self, call), call.result

@@ -24,9 +24,14 @@ define("cast(Tensor self) -> Tensor", copied)
 
 
 class Cast(Operator, Elementwise, Ordered):
-    """The identity on values, in two formats."""
+    """The identity on values, in two formats.
+
+    Attributes:
+        most_bits: of exact values that are encoded; as many as the result takes when 0.
+    """
 
     name = "cast"
+    most_bits = 0
     targets: tuple[str, ...] = ("mase.cast.default",)
     role = "cast"
     families = frozenset(Family)
@@ -52,7 +57,7 @@ class Cast(Operator, Elementwise, Ordered):
                 "its blocks lie along different dimensions: configure the result before it, "
                 "data_out_name, as fixed"
             )
-        most = result.quantized.exact_bits
+        most = self.most_bits or result.quantized.exact_bits
         if not problems and (bits := _exact_bits(call)) > most:
             problems.append(
                 f"values of {data.format} take {bits} bits beside its scale; "

@@ -31,8 +31,8 @@ from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
 from mase_hw.ops.infrastructure.cast import Cast
 
-# Bits of a multiplier beyond those of a layer's, and of a product with one.
-FEWEST_BITS, MOST_PRODUCT_BITS = 20, 60
+# Bits of a multiplier beyond those of a layer's, of any, and of a product with one.
+FEWEST_BITS, MOST_MULTIPLIER_BITS, MOST_PRODUCT_BITS = 20, 60, 92
 # Bits of a scale's mantissa of which numbers of single precision lie half way between steps.
 TIE_BITS = 16
 ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -167,6 +167,7 @@ class FakeQuantize(Cast, Numeric):
     name = "fake_quantize"
     targets = ("mase.fake_quantize.default", "mase.round_to.default")
     role = "rounding"
+    most_bits = MOST_PRODUCT_BITS
 
     def result_format(self, call: Call) -> Format | None:
         return format_of(call.attributes)
@@ -215,7 +216,7 @@ def _fewest_bits(call: Call) -> int | None:
         return 0
     low, high = ends_in_steps(operand)
     exact = Part(scales(operand)[0] / scales(result)[0], low, high)
-    most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
+    most = min(MOST_PRODUCT_BITS - 2 - max(-low, high).bit_length(), MOST_MULTIPLIER_BITS)
     tried: list[int] = [0, *range(FEWEST_BITS, most + 1, 2)]
     for bits in tried:
         multiplier = cast_multiplier(operand, result, bits)

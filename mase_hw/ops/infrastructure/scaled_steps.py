@@ -104,7 +104,8 @@ class ScaledSteps(Operator, Numeric):
 
     def hardware(self, call: Call) -> Netlist:
         factor, shift = self._factor(call)
-        multiplier = (0, 1, 0) if factor == 1 else (factor.bit_length(), factor, shift)
+        steps = factor, shift
+        multiplier = (0, 1, 0) if steps == (1, 0) else (factor.bit_length(), *steps)
         return one_cell(call, CastMixed(*row_fields(call), *multiplier, beats=call.result.beats))
 
     def operations(self, call: Call) -> int:

@@ -13,12 +13,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mase_hw.arithmetic.exact_formats import has_scale
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder
 from mase_hw.cells.lookup import Lookup
 from mase_hw.cells.rom_source import pack_words
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats import Format, make_format
+from mase_hw.formats import SCALARS, SCALED, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
@@ -30,6 +31,7 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
 
     channel_axis = -1
     name = "embedding"
+    families = SCALARS | SCALED
     result_axis = 1
     prunable = False
     targets = ("aten.embedding.default",)
@@ -77,6 +79,11 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         )
         return net.netlist(data_out_0=net.add(cell, data_in_0=wire))
 
+    def result_format(self, call: Call) -> Format | None:
+        """That of a table whose codes are steps of a scale, which stay as they are."""
+        number = call.operands["weight"].format
+        return number if has_scale(number) else None
+
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         return fixed(call.operands["weight"])
 
@@ -95,8 +102,8 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     @staticmethod
     def _table(call: Call) -> Tensor:
         """Return the codes of the results, a row for each number."""
-        weight = fixed(call.operands["weight"])
-        return call.result.quantized.from_fixed(call.constant_codes("weight"), weight.frac_width)
+        weight = call.operands["weight"].quantized
+        return call.result.quantized.encode(weight.decode(call.constant_codes("weight")))
 
     def _image(self, call: Call) -> Image:
         """Return the memory: rows of beats, a power of two apart."""

@@ -23,8 +23,8 @@ from mase_hw.arithmetic.carriers import (
 )
 from mase_hw.arithmetic.exact_formats import ends_in_steps, has_scale, is_binary
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
+from mase_hw.arithmetic.requantize import scale_bits, step_quotient
 from mase_hw.arithmetic.requantize import scales as step_sizes
-from mase_hw.arithmetic.requantize import step_quotient
 from mase_hw.formats import (
     DEFAULT_FORMAT,
     FIXED_POINT,
@@ -224,7 +224,8 @@ def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> N
     stored = function(mg.call(node).constants[name])
     if isinstance(constant, Node):
         target = free_name(node, f"{node.name}_{name}_rounded")
-        values = stored.to(mg.constant(constant).dtype)
+        dtype = mg.constant(constant).dtype
+        values = stored if stored.dtype is torch.float64 else stored.to(dtype)
         node.replace_input_with(
             constant, read_constant(mg.model, node, target, values, metadata(constant))
         )
@@ -300,14 +301,16 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
 def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
     """Compute with steps of the scale of the result; `exact` for the codes of exact numbers."""
     own = Numeric.of(operator).result_format(call)
-    tensors = [*call.operands.values(), *(() if own else (call.result,))]
+    names = [name for name in call.operands if not Numeric.of(operator).operand_format(call, name)]
+    tensors = [*(call.operands[name] for name in names), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
     if not Exact.of(operator).homogeneous or not all(map(has_scale, numbers)):
         return None
-    if call.constants and not isinstance(operator, Summing):
+    alike = len({item.real_scale for item in numbers}) == 1
+    if call.constants.keys() & {*names} and not (alike or isinstance(operator, Summing)):
         return None
-    bits = _proved_bits(operator, call) if exact else 0
-    scales = dict.fromkeys(call.operands, float(numbers[-1].real_scale))
+    bits = _proved_bits(operator, call) if exact and not alike else 0
+    scales = dict.fromkeys(names, float(numbers[-1].real_scale))
     return None if bits is None else _stepped(operator, call, scales, bits, own)
 
 
@@ -323,7 +326,10 @@ def _stepped(
         bits: of the quotients of scales.
         own: format of results that are no steps.
     """
-    operands, rounded = dict[str, Format](), dict[str, Stored]()
+    operands: dict[str, Format] = {
+        name: item.quantized for name, item in call.operands.items() if name not in scales
+    }
+    rounded = dict[str, Stored]()
     for name, scale in scales.items():
         spec = call.operands[name]
         steps = _steps_of(spec, scale, bits)
@@ -392,8 +398,6 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
     ratios = {
         name: spec.quantized.real_scale / result.real_scale for name, spec in call.operands.items()
     }
-    if set(ratios.values()) == {1}:
-        return 0
     if not isinstance(operator, Summing):
         return None
     if call.constants:
@@ -449,7 +453,17 @@ def _range_of(number: Format, count: int) -> tuple[int, int]:
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
-    operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
+    taken = {n: spec.quantized for n, spec in call.streams.items() if has_scale(spec.quantized)}
+    others = [spec.quantized for name, spec in call.streams.items() if name not in taken]
+    if taken and not all(map(is_binary, others)):
+        return None
+    before = {name: (1.0, False, scale_bits(number)) for name, number in taken.items()}
+    operands = {
+        name: _steps_of(spec, 1.0, scale_bits(spec.quantized))
+        if name in taken
+        else exact_fixed(spec.quantized)
+        for name, spec in call.streams.items()
+    }
     rounded = dict[str, Stored]()
     for name, values in call.constants.items():
         number = call.operands[name].quantized
@@ -457,7 +471,7 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
             continue
         if isinstance(operator, Prepared) or not _fits(number, values):
             return None
-        operands[name], rounded[name] = exact_fixed_of(number, values), number.round_values
+        operands[name], rounded[name] = exact_fixed_of(number, values), partial(_exactly, number)
     formats: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
     if len(formats) < len(operands):
         return None
@@ -468,7 +482,17 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         if bits is None:
             return None
         own = Exact.of(operator).exact_result(call.with_formats(formats), bits[1] + 1)
-    return None if own is None else _Plan(formats, own, rounded=rounded, rounds=rounds)
+    role = STEPS if taken else None
+    return None if own is None else _Plan(
+        formats, own, role, taken, before=before, rounded=rounded, rounds=rounds
+    )  # fmt: skip
+
+
+def _exactly(number: Format, values: Tensor) -> Tensor:
+    """Return the values of a format's codes: single precision where it holds them."""
+    exact = number.decode(number.encode(values))
+    single = exact.float()
+    return single if torch.equal(single.double(), exact.double()) else exact
 
 
 def _fits(number: Format, values: Tensor) -> bool:

@@ -186,9 +186,9 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     """True where nothing has rounded a tensor before a rounding of the model does.
 
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
-    finer steps.
+    finer steps. What an input is given has its format.
     """
-    if _is_rounded(producer):
+    if _is_rounded(producer) or producer.op == "placeholder":
         return True
     spec, operator = common(producer).results["data_out_0"], operator_at(producer)
     if operator is None:
@@ -200,8 +200,10 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     operands = common(producer).operands.values()
     if keeps_format(producer) and all(item.format == spec.format for item in operands):
         return all(_may_be_rounded(item, number) for _, item in stream_operands(producer))
-    steps = spec.quantized
-    if not Numeric.of(operator).approximates or not is_binary(steps) or not has_steps(number):
+    steps, declared = spec.format, metadata(producer).declared.get("data_out_0")
+    if not Numeric.of(operator).approximates and declared != steps:
+        return False
+    if not is_binary(steps) or not has_steps(number):
         return False
     return scales(steps)[0] * FINER <= min(scales(number))
 
