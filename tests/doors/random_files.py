@@ -607,10 +607,7 @@ RECIPES = {
     "ThresholdedRelu": _unary("ThresholdedRelu", alpha=(0.1, 1.5)),
     "HardSigmoid": _unary("HardSigmoid", alpha=(0.1, 0.3), beta=(0.4, 0.6)),
     "Shrink": _shrink,
-    **{
-        k: _binary(k)
-        for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow")
-    },
+    **{k: _binary(k) for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow")},
     "Mod": _binary("Mod", fmod=1),
     **{k: _compared(k) for k in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")},
     "Transpose": _transpose,
