@@ -17,15 +17,15 @@ from torch import Tensor
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format, make_format
-from mase_hw.formats.fixed import Fixed
+from mase_hw.formats.fixed import MAX_EXACT_BITS, Fixed
 from mase_hw.formats.scaled_integer import WIDEST_BITS, ScaledInteger
 
 # Codes that are tried one by one.
 MOST_BITS = 16
 # Bits of a constant that is held exactly, and of what is compared with thresholds.
 CONSTANT_BITS, COMPARED_BITS = 32, 32
-# Of what is computed of numbers that are approximated.
-APPROXIMATED_BITS = 32
+# Of what is computed of numbers that are approximated, and of an operand of what approximates.
+APPROXIMATED_BITS, OPERAND_BITS = 32, 48
 
 
 def has_steps(number: object) -> TypeGuard[Fixed | ScaledInteger]:
@@ -85,6 +85,16 @@ def shortened(number: Fixed) -> Fixed:
     """Return fixed point over the range of another one, of few enough bits to be rounded later."""
     less = max(0, number.width - APPROXIMATED_BITS)
     return Fixed(number.width - less, number.frac_width - less, number.signed)
+
+
+def most_scale_bits(number: ScaledInteger, *, exact: bool = True) -> int:
+    """Return the bits of the longest scale with which steps of a format are fixed point.
+
+    Args:
+        number: integers with one scale.
+        exact: whether all products are held; else as many bits as functions are approximated of.
+    """
+    return (MAX_EXACT_BITS if exact else OPERAND_BITS) - number.width - 3
 
 
 def compared(bounds: Tensor) -> Format:

@@ -18,6 +18,7 @@ from mase_hw.arithmetic.exact_formats import (
     has_scale,
     has_steps,
     is_binary,
+    most_scale_bits,
     reaching,
     shortened,
     whole_numbers,
@@ -25,8 +26,6 @@ from mase_hw.arithmetic.exact_formats import (
 from mase_hw.arithmetic.requantize import scale_bits, scales
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, SCALED, Format, names_in
-from mase_hw.formats.fixed import MAX_EXACT_BITS
-from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import common, location, metadata, update
 from mase_hw.graph.rebuild import reached
@@ -78,8 +77,6 @@ def _inputs(node: Node) -> list[Node]:
 
 # From a node to those before it, and behind it.
 _WAYS: tuple[Callable[[Node], Iterable[Node]], ...] = (_inputs, lambda node: node.users)
-# Bits of an operand of a function that is approximated.
-OPERAND_BITS = 48
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
 FINER_BITS = (16, 14, 12, 10, 8)
 
@@ -237,7 +234,9 @@ def _in_fixed_point(mg: MaseGraph, declared: _Declared) -> bool:
             number = declared.streams.get(producer)
             if has_scale(number):
                 spec = common(producer).results["data_out_0"]
-                bits = min(scale_bits(number), _most_bits(node, number))
+                bits = min(
+                    scale_bits(number), most_scale_bits(number, exact=not _approximates(node))
+                )
                 arguments = 1.0, False, bits
                 steps = insert_after(mg, producer, STEPS, spec, spec, arguments)
                 node.replace_input_with(producer, steps)
@@ -413,18 +412,12 @@ class _Declared:
         """Note a node that may take the same numbers in fixed point; false where there is none."""
         operator, numbers = operator_of(node), [*filter(has_scale, operands.values())]
         # What is approximated may be so of numbers that are much nearer than its steps.
-        exact = all(scale_bits(item) <= _most_bits(node, item) for item in numbers)
+        exact = all(scale_bits(item) <= most_scale_bits(item) for item in numbers)
         stuck = bool(numbers) and DEFAULT_FORMAT in operator.formats
         stuck = stuck and (exact or Numeric.of(operator).approximates)
         if stuck:
             self.stuck.append(node)
         return stuck
-
-
-def _most_bits(node: Node, number: ScaledInteger) -> int:
-    """Return the bits of the widest scale whose multiples a node takes of the steps of a format."""
-    approximates = Numeric.of(operator_of(node)).approximates
-    return (OPERAND_BITS if approximates else MAX_EXACT_BITS) - number.width - 3
 
 
 def _own_format(mg: MaseGraph, node: Node, streams: Mapping[Node, Format]) -> Format | None:
