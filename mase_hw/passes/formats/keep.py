@@ -234,10 +234,8 @@ def _in_fixed_point(mg: MaseGraph, declared: _Declared) -> bool:
             number = declared.streams.get(producer)
             if has_scale(number):
                 spec = common(producer).results["data_out_0"]
-                bits = min(
-                    scale_bits(number), most_scale_bits(number, exact=not _approximates(node))
-                )
-                arguments = 1.0, False, bits
+                most = most_scale_bits(number, exact=not _approximates(node))
+                arguments = 1.0, False, min(scale_bits(number), most)
                 steps = insert_after(mg, producer, STEPS, spec, spec, arguments)
                 node.replace_input_with(producer, steps)
     return bool(declared.stuck)
