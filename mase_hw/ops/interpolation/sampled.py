@@ -87,7 +87,7 @@ def _constant_weights(call: Call, sizes: list[int]) -> Tensor:
     options = [call.attributes[name] for name in _OPTIONS]
     image = torch.eye(pixels, dtype=grid.dtype).reshape(1, pixels, *sizes)
     sampled: Tensor = aten.grid_sampler.default(image, grid, *options)
-    return sampled.reshape(pixels, -1).t().contiguous()
+    return sampled.reshape(pixels, -1).t().contiguous().float()
 
 
 _OPTIONS = ("interpolation_mode", "padding_mode", "align_corners")
