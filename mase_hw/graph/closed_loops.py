@@ -9,11 +9,11 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw._aten import aten
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.loops import COLLECT, ROLE, TAKE
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
+from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.nodes import aten_arguments, common, metadata, update
 from mase_hw.graph.unrolled_loops import UnrolledLoop, part_of
 from mase_hw.ops import operator_for_role
 

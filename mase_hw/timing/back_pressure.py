@@ -12,9 +12,9 @@ from mase_hw.cells.cat import Merge
 from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.physical import PhysicalGraph
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.timing.memory import Delivery, ExternalMemory, Place
 from mase_hw.timing.stages import Stages, Stream
 from mase_hw.timing.times import MOST_BEATS

@@ -21,7 +21,7 @@ from mase_hw.errors import ConfigError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import PAGE_BYTES, MemoryPort
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.physical import physical
 from mase_hw.ops import Call, Weighted
 

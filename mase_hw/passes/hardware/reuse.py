@@ -14,18 +14,19 @@ from mase_hw.errors import EmissionError
 from mase_hw.graph.closed_loops import close_loop, repeat_rows
 from mase_hw.graph.loops import ROLE, is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import (
-    SoftwareMetadata,
-    ValueRange,
+from mase_hw.graph.metadata import SoftwareMetadata, ValueRange
+from mase_hw.graph.nodes import (
     common,
+    consumers,
+    insert_after,
     location,
     metadata,
+    refresh_output,
+    stream_operands,
     update,
 )
-from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
 from mase_hw.ops import Removable, Stateful, operator_for
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -73,11 +74,11 @@ def insert_loops_transform_pass(mg: MaseGraph) -> Result:
         end = cuts[best.start + number * best.period]
         given = common(end).results["data_out_0"]
         users = [user for user in end.users if number or user.op != "output"]
-        boundary = insert_after(mg, end, ROLE, given, given, (0, 0, number))
+        boundary = insert_after(end, ROLE, given, given, (0, 0, number))
         for user in users:
             user.replace_input_with(end, boundary)
         boundaries.append(boundary)
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     if read:
         mg, _ = add_common_metadata_analysis_pass(mg, {})
