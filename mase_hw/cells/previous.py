@@ -18,9 +18,16 @@ class Previous(Cell):
 
     Attributes:
         port: the stream.
+        layers: that run on the same hardware, each with its beats.
     """
 
     port: Port
+    layers: int = 1
+
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
+        """Return the same with the beats of all layers: each comes back with its layer."""
+        super().multiplexed(others)
+        return replace(self, layers=1 + len(others))
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -32,7 +39,11 @@ class Previous(Cell):
 
     @property
     def parameters(self) -> Mapping[str, int]:
-        return {"WIDTH": self.port.width_bits, "BEATS": self.port.beats}
+        return {"WIDTH": self.port.width_bits, "BEATS": self._beats}
+
+    @property
+    def _beats(self) -> int:
+        return self.port.beats * self.layers
 
     @property
     def motion(self) -> Motion:
@@ -42,9 +53,9 @@ class Previous(Cell):
     def components(self) -> Components:
         """The memory, what counts its beats, and a pipeline of two stages."""
         width = self.port.width_bits
-        words = Memory(self.port.beats, width, stages=1, small=True)
+        words = Memory(self._beats, width, stages=1, small=True)
         stages = Components.of(words, Register(width + 2), Gates(width + 1))
-        return stages + counter(self.port.beats) + stream_pipeline(width, 2)
+        return stages + counter(self._beats) + stream_pipeline(width, 2)
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:

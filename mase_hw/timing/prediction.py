@@ -15,7 +15,7 @@ from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.back_pressure import MOST_LOOP_TIMES, Network
 from mase_hw.timing.loops import LoopSchedule
-from mase_hw.timing.memory import ExternalMemory, external_memory
+from mase_hw.timing.memory import ExternalMemory, Region, external_memory
 from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
 # Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
@@ -24,6 +24,8 @@ SETTLING_ROUNDS = 192
 SETTLING_STEPS = 20_000_000
 # Inferences after which loops run at a steady pace.
 LOOP_INFERENCES = 3
+# Inferences for which buffers of words from outside fill, at most.
+MOST_FILLING = 12
 
 
 @dataclass(frozen=True)
@@ -81,17 +83,28 @@ def _of_loops(
     An inference enters a loop when the one before has entered its last iteration, so that the
     interval follows from how long activations go round.
     """
-    iterations = max(mg.sharing.counts.values()) * LOOP_INFERENCES
+    # Until buffers of words are full the port is busy with them; behind the last inference it is
+    # not any more.
+    filling = max(map(_ahead, memory.regions), default=0) + 1 if memory else 0
+    inferences = LOOP_INFERENCES + 2 * filling
+    iterations = max(mg.sharing.counts.values()) * inferences
     beats = sum(netlist.beats * mg.rounds(node) for node, netlist in netlists.items())
-    if beats * LOOP_INFERENCES * iterations // 2 <= MOST_LOOP_TIMES:
-        network = _network(mg, netlists, memory, LOOP_INFERENCES)
-        if _settles(network, memory, cycles * LOOP_INFERENCES):
+    known = beats * inferences * iterations // 2 <= MOST_LOOP_TIMES
+    if known and filling <= MOST_FILLING:
+        network = _network(mg, netlists, memory, inferences)
+        if _settles(network, memory, cycles * inferences):
             ends = np.stack(
-                [network.offered(node).reshape(LOOP_INFERENCES, -1)[:, -1] for node in mg.outputs]
+                [network.offered(node).reshape(inferences, -1)[:, -1] for node in mg.outputs]
             ).max(axis=0)
             first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
-            return int(ends[0]) - first, int(ends[-1] - ends[-2]), False
+            paces = np.diff(ends)[filling + 1 : inferences - filling]
+            return int(ends[0]) - first, int(paces.max()), bool(np.ptp(paces))
     return *_sampled(mg, netlists, memory), True
+
+
+def _ahead(region: Region) -> int:
+    """Return how many inferences before its own a word may be fetched."""
+    return -(-region.buffer_beats // (region.rounds * region.beats))
 
 
 def _sampled(

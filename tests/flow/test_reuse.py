@@ -12,8 +12,10 @@ from mase_hw.graph.loops import loops_of
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.hardware.estimate import estimate_nodes
+from mase_hw.ops import Stateful, operators
 from mase_hw.timing.prediction import predict
 from tests.engines import as_predicted, exact
+from tests.flow.perceptrons import by_type
 
 LAYERS = 3
 
@@ -200,10 +202,25 @@ def test_layers_may_all_read_a_mask(tmp_path):
     check(project, inputs=inputs, stall=0.4)
 
 
+class Scaled(nn.Module):
+    """Layers whose results are all multiplied by another input."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(LAYERS))
+
+    def forward(self, x, scale):
+        for layer in self.layers:
+            x = layer(x) * scale
+        return x
+
+
 def test_what_is_read_by_all_layers_gets_its_formats_with_them(tmp_path):
-    inputs = torch.randn(4, 6, 8), torch.zeros(4, 6, dtype=torch.bool)
-    graph = mase_hw.quantize(mase_hw.trace(Masked().eval(), inputs))
-    with pytest.raises(EmissionError, match=r"layers that all read .* give the captured model"):
+    inputs = torch.randn(4, 8), torch.randn(4, 8)
+    widths = {f"{name}_width": 8 for name in ("data_in", "weight", "bias")}
+    config = by_type(**widths, **{key.replace("width", "frac_width"): 5 for key in widths})
+    graph = mase_hw.quantize(mase_hw.trace(Scaled().eval(), inputs), config)
+    with pytest.raises(EmissionError, match=r"all read scale .* give the captured model"):
         mase_hw.emit_verilog(graph, output=tmp_path / "p", reuse=True)
 
 
@@ -254,6 +271,40 @@ def test_targets_and_weights_outside_that_are_taken_several_times_are_refused(gr
         to_hardware(graph, memory="external")
 
 
+class Delayed(nn.Module):
+    """A layer of a frame and the one before."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 4)
+
+    def forward(self, x):
+        before = torch.ops.mase.previous.default(x)
+        return x + self.linear(torch.cat((before, x), -1)).relu()
+
+
+def test_each_layer_has_what_it_kept_of_the_frame_before(tmp_path):
+    torch.manual_seed(0)
+    frames = torch.randn(9, 1, 2, 4)
+    graph = mase_hw.trace(nn.Sequential(*(Delayed() for _ in range(LAYERS))).eval(), frames[0])
+    graph = mase_hw.quantize(graph, data=list(frames), reuse=True)
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
+    assert exact(project, frames).as_predicted is True
+    exact(project, frames, stall=0.4)
+    report = mase_hw.simulate(project, samples=6, resets=8, stall=0.2)
+    assert report.is_right, report.first_mismatch or report.violations
+
+
+@pytest.mark.parametrize("name", [n for n, o in operators().items() if isinstance(o, Stateful)])
+def test_what_keeps_state_keeps_it_for_each_layer(name):
+    for module, inputs in operators()[name].examples():
+        graph = to_hardware(mase_hw.quantize(mase_hw.trace(module, inputs)))
+        nodes = [node for node in graph.nodes if node.op == "call_function"]
+        (node,) = (node for node in nodes if graph.call(node).operator.name == name)
+        cell = graph.netlist(node).main
+        assert cell.multiplexed([cell, cell]).layers == LAYERS
+
+
 def test_layers_with_weights_at_different_places_are_refused(graph):
     (loop,) = loops_of(graph)
     name = next(node.name for node in loop.layers[1] if node.name.endswith("_up"))
@@ -261,24 +312,32 @@ def test_layers_with_weights_at_different_places_are_refused(graph):
         to_hardware(graph, memory={name: {"weight": "external"}})
 
 
-@pytest.mark.parametrize(
-    "port", [{"data_width": 32, "bytes_per_cycle": 1}, {"latency_cycles": 200, "outstanding": 2}]
-)
+@pytest.mark.parametrize("port", [{"data_width": 32, "bytes_per_cycle": 1}, {"latency_cycles": 60}])
 def test_weights_of_all_layers_come_from_outside(port, tmp_path):
     """Some are bound by the port, some by how long activations go round."""
-    graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
+    torch.manual_seed(0)
+    model = nn.Sequential(*(Block(24, 24) for _ in range(LAYERS))).eval()
+    graph = mase_hw.quantize(mase_hw.trace(model, torch.randn(16, 24)), reuse=True)
     memory = {"default": "external", **port}
     project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2, memory=memory)
     outside = project.design.external
-    (up,) = (region for region in outside.regions if region.node.endswith("_up"))
-    assert (up.words, up.rounds, up.repeats) == (LAYERS * 8 * 16 // 4, 1, 1)
+    (up, _) = outside.regions
+    assert (up.words, up.rounds, up.repeats) == (LAYERS * 24 * 24 // 4, 1, 1)
     bound = project.design.interval_cycles == outside.cycles
     assert bound == ("bytes_per_cycle" in port)
-    report = check(project, samples=40)
+    assert not project.design.sketched
+    report = check(project, samples=30)
     assert report.as_predicted is True
     assert report.latency_cycles == report.predicted_latency_cycles
     check(project, samples=10, stall=0.4)
     assert mase_hw.simulate(project, samples=6, resets=6, stall=0.2).is_right
+
+
+def test_an_interval_that_changes_while_buffers_fill_is_no_promise():
+    """A layer of few words fills its buffer for many inferences, and others wait meanwhile."""
+    graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
+    memory = {"default": "external", "latency_cycles": 60, "outstanding": 2}
+    assert predict(to_hardware(graph, parallelism=2, memory=memory)).sketched
 
 
 def test_biases_may_stay_on_the_chip(tmp_path):
@@ -290,6 +349,7 @@ def test_biases_may_stay_on_the_chip(tmp_path):
     operands = {region.operand for region in project.design.external.regions}
     assert operands == {"weight"}
     assert len(project.design.external.regions) == 2
+    assert not project.design.sketched
     assert exact(project, samples=30).as_predicted is True
 
 
