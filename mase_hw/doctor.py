@@ -158,14 +158,13 @@ def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[st
 
 def known_wrong(versions: Callable[[str], str] = metadata.version) -> list[str]:
     """Installed tools that are known to make wrong circuits, with the report of it."""
-    from mase_hw.hardware import _nextpnr
     from mase_hw.hardware.targets import RoutableTarget, targets
 
     reasons = []
     for target in targets().values():
         if isinstance(target, RoutableTarget):
             with contextlib.suppress(metadata.PackageNotFoundError):
-                reasons.append(_nextpnr.known_wrong(target, versions(target.distribution)))
+                reasons.append(target.known_wrong(versions(target.distribution)))
     return [reason for reason in reasons if reason]
 
 

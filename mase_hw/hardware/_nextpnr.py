@@ -88,27 +88,13 @@ def check_installed(target: RoutableTarget) -> None:
         ToolError: with the command that installs it.
     """
     try:
-        if reason := known_wrong(target, version(target.distribution)):
+        if reason := target.known_wrong(version(target.distribution)):
             raise ToolError(reason)
     except PackageNotFoundError as error:
         raise ToolError(
             f"nextpnr for {target.title} was not found; install it: "
             f"{sys.executable} -m pip install {target.distribution}"
         ) from error
-
-
-def known_wrong(target: RoutableTarget, installed: str) -> str:
-    """Return why a version of nextpnr is not used, and what installs another; empty for others."""
-    if target.wrong is None:
-        return ""
-    least, report = target.wrong
-    numbers = [[int(part) for part in re.findall(r"\d+", item)[:3]] for item in (installed, least)]
-    if numbers[0] >= numbers[1]:
-        return ""
-    return (
-        f"{target.distribution} {installed} makes wrong {report}; install another one: "
-        f"{sys.executable} -m pip install '{target.distribution}>={least}'"
-    )
 
 
 def place_and_route(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -123,6 +124,18 @@ class RoutableTarget(Target):
     chooses_pins: ClassVar[bool] = True
     free_pins: ClassVar[tuple[str, ...]] = ()
     note: ClassVar[str] = ""
+
+    def known_wrong(self, installed: str) -> str:
+        """Return why a version of nextpnr is not used, and what to install; empty for others."""
+        least, report = self.wrong or ("0", "")
+        numbers = [re.findall(r"\d+", item)[:3] for item in (installed, least)]
+        here, wanted = ([int(part) for part in item] for item in numbers)
+        if here >= wanted:
+            return ""
+        return (
+            f"{self.distribution} {installed} makes wrong {report}; install another one: "
+            f"{sys.executable} -m pip install '{self.distribution}>={least}'"
+        )
 
     @abstractmethod
     def arguments(self, part: Part) -> list[str]:
