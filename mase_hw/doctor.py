@@ -164,7 +164,7 @@ def known_wrong(versions: Callable[[str], str] = metadata.version) -> list[str]:
     for target in targets().values():
         if isinstance(target, RoutableTarget):
             with contextlib.suppress(metadata.PackageNotFoundError):
-                reasons.append(target.known_wrong(versions(target.distribution)))
+                reasons.append(target.why_wrong(versions(target.distribution)))
     return [reason for reason in reasons if reason]
 
 

@@ -208,7 +208,7 @@ def _rounded_by_torchao(mg: MaseGraph, weight: Mapping[str, object]) -> MaseGrap
         parameter = mg.constant(layer.parameter)
         values = parameter.detach()
         group = 1, int(str(weight["group_size"]))
-        rounded = IntxUnpackedToInt8Tensor.from_hp(values, group, torch.int4)
+        rounded = IntxUnpackedToInt8Tensor.from_hp(values, group, torch.int4)  # type: ignore[attr-defined]
         with torch.no_grad():
             parameter.copy_(rounded.dequantize())
     return mg

@@ -11,7 +11,7 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._rewriter import Rewriter, Rule
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
 from mase_hw.importers.torch_ao import RANGES

@@ -25,21 +25,21 @@ from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
-from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph._fixed_rows import FixedRows
-from mase_hw.graph._given import arguments
-from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
-from mase_hw.graph._randomness import drawing
-from mase_hw.graph._recurrent import unrolled_recurrence
-from mase_hw.graph._row_by_row import row_by_row
+from mase_hw.graph._given import Dims, arguments, is_batch, leading, other_guesses, plain
+from mase_hw.graph._modules import (
+    as_written,
+    batch_first_attention,
+    row_by_row,
+    unrolled_recurrence,
+)
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.declared import capturing
-from mase_hw.graph.exported import from_exported, outputs_agree
+from mase_hw.graph.exported import drawing, from_exported, outputs_agree
 from mase_hw.graph.lengths import Lengths, find_lengths
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.onnx_file import name_places, open_onnx
-from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import Found, as_observed, observed
 from mase_hw.importers.peft import merged

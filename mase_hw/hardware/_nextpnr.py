@@ -88,7 +88,7 @@ def check_installed(target: RoutableTarget) -> None:
         ToolError: with the command that installs it.
     """
     try:
-        if reason := target.known_wrong(version(target.distribution)):
+        if reason := target.why_wrong(version(target.distribution)):
             raise ToolError(reason)
     except PackageNotFoundError as error:
         raise ToolError(

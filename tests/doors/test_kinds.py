@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
-from mase_hw.graph.metadata import metadata
-from mase_hw.graph.plain import plain
+from mase_hw.graph._given import plain
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.reference import IntegerReference, spec
 from tests.doors.kinds import KINDS
 

@@ -125,18 +125,6 @@ class RoutableTarget(Target):
     free_pins: ClassVar[tuple[str, ...]] = ()
     note: ClassVar[str] = ""
 
-    def known_wrong(self, installed: str) -> str:
-        """Return why a version of nextpnr is not used, and what to install; empty for others."""
-        least, report = self.wrong or ("0", "")
-        numbers = [re.findall(r"\d+", item)[:3] for item in (installed, least)]
-        here, wanted = ([int(part) for part in item] for item in numbers)
-        if here >= wanted:
-            return ""
-        return (
-            f"{self.distribution} {installed} makes wrong {report}; install another one: "
-            f"{sys.executable} -m pip install '{self.distribution}>={least}'"
-        )
-
     @abstractmethod
     def arguments(self, part: Part) -> list[str]:
         """Return the options of nextpnr that choose the part."""
@@ -152,6 +140,19 @@ class RoutableTarget(Target):
         Raises:
             RoutingError: when there is none for the part.
         """
+
+    def why_wrong(self, installed: str) -> str:
+        """Return why a version of nextpnr is refused, and what to install; empty for others."""
+        if self.wrong is None:
+            return ""
+        least, report = self.wrong
+        numbers = [[*map(int, re.findall(r"\d+", item)[:3])] for item in (installed, least)]
+        if numbers[0] >= numbers[1]:
+            return ""
+        return (
+            f"{self.distribution} {installed} makes wrong {report}; install another one: "
+            f"{sys.executable} -m pip install '{self.distribution}>={least}'"
+        )
 
     def pin_names(self, part: Part) -> list[str]:
         """Return the pins that ports may have, one for a clock first; empty where none is known."""

@@ -95,5 +95,4 @@ class Gowin(RoutableTarget):
         return ["--write", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of a package that nextpnr's needs."""
         return "gowin_pack", ["-d", _FAMILIES[part.device], "-o", str(bitstream), str(layout)]

@@ -23,10 +23,7 @@ from mase_hw.formats import SCALARS, SCALED, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Numeric
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Weighted
+from mase_hw.ops._interfaces import Exact, Judged, Numeric, Ordered, Tiled, Weighted
 
 
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
@@ -41,7 +38,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     operand_names: Mapping[str, str] = {"weight": "weight", "indices": "data_in_0"}
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """Numbers are whole, without sign, and have the bits of the last row's."""
         if name != "data_in_0":
             return None
         width = max(MIN_WIDTH_BITS, (call.operands["weight"].shape[0] - 1).bit_length())
@@ -50,7 +46,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Look up, the last row for a number beyond it."""
         table = operands["weight"]
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
 
@@ -67,7 +62,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return lambda codes: table[codes.clamp(0, len(table) - 1)]
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a number for each beat of its row, and the table."""
         numbers, result = call.operands["data_in_0"], call.result
         tiles, rows = result.tiles[1], call.operands["weight"].shape[0]
         net = NetlistBuilder(call.ports)
@@ -94,7 +88,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return fixed(call.operands["weight"])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Rows as their numbers come in torch's order."""
         return {"data_in_0": None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
