@@ -63,11 +63,11 @@ def label(axes: Axes, title: str, across: str, up: str) -> None:
     axes.set_ylabel(up)
 
 
-def logarithmic(axis: Axis) -> None:
+def logarithmic(axis: Axis, ends: tuple[float, float] | None = None) -> None:
     """Make an axis logarithmic, with a number at every decade, of few ones at 2 and 5, too."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    low, high = axis.get_data_interval()
+    low, high = ends or axis.get_data_interval()
     few = high < MANY * max(low, 1e-9)
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
     axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))

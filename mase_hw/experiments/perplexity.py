@@ -298,9 +298,10 @@ def _draw(rows: Sequence[Row]) -> Figure:
                 across, up, errors = zip(*points, strict=True)
                 axes.errorbar(across, up, yerr=errors, marker=marker, capsize=3, label=method)
         axes.axhline(exact, color="gray", linestyle=":", label=FLOAT)
-        logarithmic(axes.yaxis)
         # One scale for all, so that panels can be compared.
-        axes.set_ylim(exact / 1.5, highest * 1.5)
+        ends = exact / 1.5, highest * 1.5
+        logarithmic(axes.yaxis, ends)
+        axes.set_ylim(*ends)
         axes.set_xlim(min(widths) - 0.5, max(widths) + 0.5)
         axes.legend(fontsize="small", ncols=2)
         label(axes, family, "bits per weight", "perplexity")

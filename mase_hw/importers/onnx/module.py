@@ -328,8 +328,10 @@ def _array(title: str, tensor: TensorProto) -> np.ndarray[Any, Any]:
     kind = kinds.get(tensor.data_type, f"type {tensor.data_type}").lower()
     kind = {"float": "float32", "double": "float64"}.get(kind, kind)
     if kind not in _DTYPES:
+        cure = ": give the model before it was quantised, and the format fp8_e4m3"
         raise CaptureError(
             f"{title}: tensor {tensor.name!r} is of {kind}; allowed are {', '.join(_DTYPES)}"
+            f"{cure if kind.startswith('float8') else ''}"
         )
     try:
         array = numpy_helper.to_array(tensor)
