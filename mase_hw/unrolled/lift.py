@@ -8,6 +8,7 @@ operator is unrolled whose reference consists of the operators below, and none i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,9 +16,8 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves, tree_map
 
 from mase_hw.errors import UnsupportedError
-from mase_hw.unrolled.program import MOST_ENTRIES, Kind, Program
+from mase_hw.unrolled.program import MOST_ENTRIES, Integers, Kind, Program
 
-FLOATS = (torch.float32, torch.float64)
 # Operators that move elements: they do to the numbers of forms what they do to codes.
 _MOVING = """
 view _unsafe_view reshape permute transpose t slice select expand squeeze unsqueeze clone alias
@@ -42,9 +42,7 @@ class Lifted(Tensor):
     @staticmethod
     def __new__(cls, numbers: Tensor, program: Program, dtype: torch.dtype) -> Lifted:
         """Return a tensor without storage."""
-        lifted: Lifted = torch.Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, numbers.shape, dtype=dtype
-        )
+        lifted: Lifted = torch.Tensor._make_wrapper_subclass(cls, numbers.shape, dtype=dtype)
         lifted.numbers, lifted.program = numbers, program
         return lifted
 
@@ -52,7 +50,7 @@ class Lifted(Tensor):
         return f"Lifted({list(self.shape)}, {self.dtype})"
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls,
         func: Any,
         types: Sequence[type],
@@ -98,11 +96,16 @@ def tabulate(
     tables = reference(rows).reshape(len(codes), -1).t().numpy()
     if len(tables) != len(forms):
         raise UnsupportedError("its result has other elements than its operand")
-    numbers = [
-        program.table(form, lambda given, table=table: table[given - low])
-        for form, table in zip(forms, tables, strict=True)
-    ]
+    numbers = []
+    for form, table in zip(forms, tables, strict=True):
+        first = program.range(form)[0] - low
+        numbers.append(program.table(form, partial(_words, table, first)))
     return torch.tensor(numbers).reshape(*result)
+
+
+def _words(table: Integers, first: int, codes: Integers) -> Integers:
+    """Return the words of a table for the codes in a row that begin at a place."""
+    return table[first : first + len(codes)]
 
 
 def lift(program: Program, reference: Callable[..., Tensor], operands: Sequence[Tensor]) -> Tensor:
@@ -179,7 +182,7 @@ class _Lifter:
         self, function: Callable[..., int], *operands: object, dtype: torch.dtype = torch.int64
     ) -> Lifted:
         """Return a function of the forms at each place; operands broadcast."""
-        tensors = torch.broadcast_tensors(*(self.numbers(item) for item in operands))
+        tensors = torch.broadcast_tensors(*map(self.numbers, operands))  # type: ignore[no-untyped-call]
         known: dict[tuple[int, ...], int] = {}
         rows = zip(*(item.reshape(-1).tolist() for item in tensors), strict=True)
         results = []
@@ -452,9 +455,7 @@ class _Lifter:
                 if truth == 0b1000 and mask is not None and mask >= 0 and not mask & (mask + 1):
                     return program.low_bits(form, mask.bit_length())
                 if mask is not None:
-                    return program.table(
-                        form, lambda codes, mask=mask: _BITWISE[truth](codes, mask)
-                    )
+                    return program.table(form, partial(_BITWISE[truth], mask))
                 whole = program.forms[form]
                 factors = [whole.constant, *(factor for _, factor in whole.terms)]
                 is_bit = truth == 0b1110 and program.range(other) == (0, 1)
@@ -588,10 +589,10 @@ class _Lifter:
         return None
 
 
-_BITWISE: Mapping[int, Callable[[Any, int], Any]] = {
-    0b1000: lambda codes, mask: codes & mask,
-    0b1110: lambda codes, mask: codes | mask,
-    0b0110: lambda codes, mask: codes ^ mask,
+_BITWISE: Mapping[int, Callable[[int, Any], Any]] = {
+    0b1000: lambda mask, codes: codes & mask,
+    0b1110: lambda mask, codes: codes | mask,
+    0b0110: lambda mask, codes: codes ^ mask,
 }
 
 

@@ -30,6 +30,8 @@ from mase_hw.unrolled.proof import prove
 MODULE = "unrolled_network"
 # Look-up tables of a network, at most: those of a large device.
 MOST_TABLES = 1_000_000
+# Of weights of six bits; a product and its sum are two operations.
+TABLES_AN_OPERATION = 4
 FOLD = "leave the mode folded, or compute it outside"
 
 
@@ -113,15 +115,24 @@ def unrolled(mg: MaseGraph, hardware: Hardware) -> MaseGraph:
             )
     if loops_of(mg):
         raise ConfigError("reuse runs layers on the hardware of one, and unrolled logic has none")
+    _check_size(
+        mg.name,
+        {
+            node.name: mg.call(node).operator.operations(mg.call(node)) * TABLES_AN_OPERATION
+            for node in mg.nodes
+            if node.op == "call_function"
+        },
+    )
     mg = mg.copy()
     for node in mg.nodes:
         known = metadata(node).common
         if known is not None:
-            specs = (
-                {name: _whole(item) for name, item in given.items()}
-                for given in (known.operands, known.results)
+            operands, results = (
+                {name: _whole(item) for name, item in specs.items()}
+                for specs in (known.operands, known.results)
             )
-            update(node, common=CommonMetadata(known.operator, *specs, known.options))
+            whole = CommonMetadata(known.operator, operands, results, known.options)
+            update(node, common=whole)
         if node.op == "call_function":
             update(
                 node,
@@ -132,16 +143,21 @@ def unrolled(mg: MaseGraph, hardware: Hardware) -> MaseGraph:
     cell = unrolled_cell(mg)
     if cell is None:
         raise UnsupportedError(f"{mg.name} computes nothing")
-    tables = sum(count for count, _ in cell.network.costs.values())
-    if tables > MOST_TABLES:
-        largest = sorted(cell.network.costs.items(), key=lambda item: -item[1][0])[:3]
-        names = ", ".join(f"{owner} ({count:,})" for owner, (count, _) in largest)
+    _check_size(mg.name, {owner: count for owner, (count, _) in cell.network.costs.items()})
+    return mg
+
+
+def _check_size(name: str, tables: Mapping[str, float]) -> None:
+    """Refuse a network that is too large, with its largest nodes."""
+    total = sum(tables.values())
+    if total > MOST_TABLES:
+        largest = sorted(tables.items(), key=lambda item: -item[1])[:3]
+        nodes = ", ".join(f"{owner} ({count:,.0f})" for owner, count in largest)
         raise UnsupportedError(
-            f"{mg.name} is too large to unroll: it would take about {tables:,} look-up tables, "
-            f"{MOST_TABLES:,} at most are emitted; most are in {names}: leave the mode folded, or "
+            f"{name} is too large to unroll: it would take about {total:,.0f} look-up tables, "
+            f"{MOST_TABLES:,} at most are emitted; most are in {nodes}: leave the mode folded, or "
             "give these nodes fewer bits or more zeros"
         )
-    return mg
 
 
 def _whole(spec: TensorSpec) -> TensorSpec:

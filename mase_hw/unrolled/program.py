@@ -169,7 +169,9 @@ class Program:
             case Kind.INPUT:
                 return self._inputs[atom.values[0], atom.values[1]]
             case Kind.FLOOR | Kind.EVEN | Kind.CLAMP:
-                low, high = (FUNCTIONS[atom.kind]([np.int64(end)], atom.values) for end in ends[0])
+                low, high = (
+                    FUNCTIONS[atom.kind]([np.asarray(end)], atom.values) for end in ends[0]
+                )
                 return int(low), int(high)
             case Kind.LOW:
                 return 0, (1 << atom.values[0]) - 1
@@ -387,13 +389,17 @@ def _even(operand: Integers, shift: int) -> Integers:
     return result
 
 
+def _clamped(operand: Integers, low: int, high: int, shift: int, even: int) -> Integers:
+    """Return a quotient by a power of two between bounds."""
+    rounded = _even(operand, shift) if even else operand >> shift
+    return np.minimum(np.maximum(rounded, low), high)
+
+
 FUNCTIONS: dict[Kind, Callable[[Sequence[Integers], tuple[int, ...]], Integers]] = {
     Kind.FLOOR: lambda given, values: given[0] >> values[0],
     Kind.EVEN: lambda given, values: _even(given[0], values[0]),
     Kind.LOW: lambda given, values: given[0] & ((1 << values[0]) - 1),
-    Kind.CLAMP: lambda given, values: np.clip(
-        _even(given[0], values[2]) if values[3] else given[0] >> values[2], *values[:2]
-    ),
+    Kind.CLAMP: lambda given, values: _clamped(given[0], *values),
     Kind.POSITIVE: lambda given, values: (given[0] >= 0).astype(np.int64),
     Kind.ZERO: lambda given, values: (given[0] == 0).astype(np.int64),
     Kind.CHOOSE: lambda given, values: np.where(given[0] == 1, given[1], given[2]),

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.emit.exploration import explored
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import ConfigError, EmissionError, UnsupportedError
 from mase_hw.graph.reference import IntegerReference, spec
@@ -213,6 +214,18 @@ def test_what_is_too_large_is_refused_with_its_nodes(tmp_path, monkeypatch):
     monkeypatch.setattr("mase_hw.unrolled.network.MOST_TABLES", 100)
     with pytest.raises(UnsupportedError, match=r"about [\d,]+ look-up tables.*linear_0 \(\d+\)"):
         mase_hw.emit_verilog(graph("perceptron"), output=tmp_path / "p", mode="unrolled")
+
+
+def test_a_large_network_is_refused_before_it_is_unrolled(tmp_path):
+    model = nn.Sequential(nn.Linear(600, 500), nn.Linear(500, 10))
+    with pytest.raises(UnsupportedError, match=r"too large to unroll.*linear_0 \([\d,]+\)"):
+        mase_hw.emit_verilog(model, torch.randn(8, 600), output=tmp_path / "p", mode="unrolled")
+
+
+def test_the_front_of_exploration_ends_with_logic():
+    _, front, _ = explored(graph("perceptron"), points=3)
+    assert front[-1].interval == 1 and "unrolled" in front[-1].slowest
+    assert front[-1].cost.dsp == 0 < front[-1].cost.lut
 
 
 def test_an_estimate_is_that_of_the_logic():
