@@ -8,12 +8,15 @@ Casts to such a format lose nothing; the sign of zero is lost in fixed point.
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import torch
 from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import BlockFormat, FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import MAX_EXACT_BITS, MAX_FRAC_WIDTH, MIN_WIDTH_BITS, Fixed
+from mase_hw.formats.scaled_integer import ScaledInteger
 
 
 def exact_float(number: Format) -> FloatFormat | None:
@@ -63,19 +66,19 @@ def exact_bits(number: Format) -> tuple[int, int] | None:
         if isinstance(element, FloatElement):
             width = element.mantissa_width + 2 + max(1, (1 << element.exponent_width) - 1) - 1
         return width + scale.codes - 1, scale.bias - element.lsb_exponent
-    fraction = number.integer_fraction if _has_power(number) else None
+    fraction = number.integer_fraction if _one_scale(number) == 1 else None
     if fraction is None:
         return None
     low, high = number.encoding.limits
     return max(abs(low), abs(high)).bit_length() + 1, fraction
 
 
-def _has_power(number: Format) -> bool:
-    """True if values have one scale, which is a power of two."""
+def _one_scale(number: Format) -> Fraction | None:
+    """The one real scale of all values; None where channels have scales of their own."""
     try:
-        return number.real_scale == 1
+        return number.real_scale
     except FormatError:
-        return False
+        return None
 
 
 def exact_fixed(number: Format) -> Fixed | None:
@@ -94,9 +97,14 @@ def exact_fixed_of(number: Format, values: Tensor) -> Fixed | None:
 
     None where it takes too many bits, or the values have no unit that is a power of two.
     """
-    if exact_bits(number) is None:
+    scale = _one_scale(number)
+    if scale is None or scale.numerator.bit_length() + number.bits_per_element > MAX_EXACT_BITS:
+        return None
+    if not isinstance(number, ScaledInteger) and exact_bits(number) is None:
         return None
     integers, exponents = number.significands(number.encode(values))
+    integers = integers * scale.numerator
+    exponents = exponents - (scale.denominator.bit_length() - 1)
     counted = integers != 0
     if not bool(counted.any()):
         return Fixed(MIN_WIDTH_BITS, 0)

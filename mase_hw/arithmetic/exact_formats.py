@@ -17,13 +17,15 @@ from torch import Tensor
 from mase_hw.arithmetic.carriers import fixed_of
 from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format, make_format
-from mase_hw.formats.fixed import Fixed
-from mase_hw.formats.scaled_integer import MAX_WIDTH_BITS, ScaledInteger
+from mase_hw.formats.fixed import MAX_EXACT_BITS, Fixed
+from mase_hw.formats.scaled_integer import WIDEST_BITS, ScaledInteger
 
 # Codes that are tried one by one.
 MOST_BITS = 16
 # Bits of a constant that is held exactly, and of what is compared with thresholds.
 CONSTANT_BITS, COMPARED_BITS = 32, 32
+# Of what is computed of numbers that are approximated, and of an operand of what approximates.
+APPROXIMATED_BITS, OPERAND_BITS = 32, 48
 
 
 def has_steps(number: object) -> TypeGuard[Fixed | ScaledInteger]:
@@ -64,7 +66,7 @@ def multiples(step: Fraction, width: int, *, binary: bool) -> Format | None:
     width = max(2, width)
     if binary:
         return fixed_of(width, round(-math.log2(step)))
-    return None if width > MAX_WIDTH_BITS else ScaledInteger(width, float(step))
+    return None if width > WIDEST_BITS else ScaledInteger(width, float(step))
 
 
 def finer(levels: Fixed | ScaledInteger, bits: int) -> Format:
@@ -77,6 +79,22 @@ def finer(levels: Fixed | ScaledInteger, bits: int) -> Format:
 def reaching(largest: float, width: int) -> Format:
     """Return fixed point of a width that reaches a number."""
     return Fixed(width, width - 2 - math.frexp(largest or 1.0)[1])
+
+
+def shortened(number: Fixed) -> Fixed:
+    """Return fixed point over the range of another one, of few enough bits to be rounded later."""
+    less = max(0, number.width - APPROXIMATED_BITS)
+    return Fixed(number.width - less, number.frac_width - less, number.signed)
+
+
+def most_scale_bits(number: ScaledInteger, *, approximates: bool) -> int:
+    """Return the bits of the widest scale whose multiples hardware takes of the steps of a format.
+
+    Args:
+        number: integers with one scale.
+        approximates: whether what takes them computes an approximation.
+    """
+    return (OPERAND_BITS if approximates else MAX_EXACT_BITS) - number.width - 3
 
 
 def compared(bounds: Tensor) -> Format:

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from mase_hw.arithmetic.requantize import shortened_products
 from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
@@ -176,7 +177,6 @@ def _with_fraction(
 
 
 def _last_sums(item: Sums, steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the last sum before each step."""
     return steps.last_wholes(1 / (2 * item.ratio), item.offset / item.ratio)
 
 
@@ -234,14 +234,10 @@ def rounded_products(sums: Tensor, multipliers: Tensor, shifts: Tensor, result: 
         shifts: int64.
         result: a format whose values are whole steps.
     """
-    high, low = multipliers >> LOW_BITS, multipliers & ((1 << LOW_BITS) - 1)
-    below = sums * low
-    rest = below & ((1 << LOW_BITS) - 1)
-    # What is lost says only that there was something.
-    kept = ((sums * high + (below >> LOW_BITS)) << 1) | (rest != 0)
-    exponents = LOW_BITS - 1 - shifts
+    exponents = LOW_BITS - shifts
     if bool((exponents > -2).any()):
         return result.from_scaled(sums * multipliers, (-shifts).expand(sums.shape))
+    kept = shortened_products(sums, multipliers, LOW_BITS)
     return result.from_scaled(kept, exponents.expand(sums.shape))
 
 

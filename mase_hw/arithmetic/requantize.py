@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
+import torch
 from torch import Tensor
 
 from mase_hw.formats import Format
@@ -26,6 +27,8 @@ from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry.tensor import TensorSpec
 
 MOST_MULTIPLIER_BITS = 24
+# Bits of half a factor whose products are shortened.
+HALF_BITS = 31
 SHIFT_BITS = 6
 
 
@@ -40,6 +43,12 @@ def scales(number: Format) -> list[Fraction]:
         return [Fraction(scale) for scale in number.scales]
     assert isinstance(number, Fixed)
     return [Fraction(2) ** -number.frac_width]
+
+
+def scale_bits(number: Format) -> int:
+    """Return the bits of a multiplier that is the one scale of a format, times a power of two."""
+    numerator = number.real_scale.numerator
+    return (numerator // (numerator & -numerator)).bit_length()
 
 
 def multiplier_bits(result: Format) -> int:
@@ -103,7 +112,11 @@ def step_quotient(number: Format, scale: float, bits: int = 0) -> tuple[int, int
         bits: of the multiplier; as many as a layer's when 0.
     """
     ratio = number.real_scale / Fraction(scale)
-    return (1, 0) if ratio == 1 else dyadic(ratio, bits or multiplier_bits(number))
+    if ratio == 1:
+        return 1, 0
+    factor, shift = dyadic(ratio, bits or multiplier_bits(number))
+    zeros = min((factor & -factor).bit_length() - 1, max(shift, 0))
+    return factor >> zeros, shift - zeros
 
 
 def cast_reference(operand: Format, result: Format, bits: int = 0) -> Callable[[Tensor], Tensor]:
@@ -111,9 +124,32 @@ def cast_reference(operand: Format, result: Format, bits: int = 0) -> Callable[[
     parameters = cast_multiplier(operand, result, bits)
     factor, shift = parameters.get("MULTIPLIER", 1), parameters.get("MULTIPLIER_SHIFT", 0)
     unit = result.unscaled()
+    less = factor.bit_length() + operand.encoding.width + 1 - result.exact_bits
 
     def compute(codes: Tensor) -> Tensor:
         integers, exponents = operand.significands(codes)
-        return unit.from_scaled(integers * factor, exponents - shift)
+        if less <= 0:
+            return unit.from_scaled(integers * factor, exponents - shift)
+        kept = shortened_products(integers, torch.tensor(factor), less)
+        return unit.from_scaled(kept, exponents - shift + less)
 
     return compute
+
+
+def shortened_products(first: Tensor, second: Tensor, less: int) -> Tensor:
+    """Return products of up to 92 bits without their lowest bits.
+
+    The lowest bit that is left is 1, too, where any of those is: a number between two that are
+    twice as far apart rounds as the product does.
+
+    Args:
+        first: int64 of at most 62 bits.
+        second: int64 from zero on, likewise.
+        less: the bits that are left out, 1 to `HALF_BITS`.
+    """
+    mask = (1 << HALF_BITS) - 1
+    high, low, above, below = first >> HALF_BITS, first & mask, second >> HALF_BITS, second & mask
+    least = low * below
+    kept = (high * above << (2 * HALF_BITS - less)) + (least >> less)
+    kept += high * below + low * above << (HALF_BITS - less)
+    return kept | (least & ((1 << less) - 1) != 0)

@@ -32,8 +32,9 @@ from mase_hw.graph._rewriter import (
     size_of,
 )
 from mase_hw.graph._writes import copied
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import ancestors
+from mase_hw.graph.rounded import is_rounding
 from mase_hw.ops import operators, torch_target
 
 _ROWS = 3
@@ -97,7 +98,7 @@ class _OneRow:
             if name != mask and item in self._constants and shape_of(item)[:1] == (1,):
                 with self._rewriter.before(node):
                     node.replace_input_with(
-                        item, self._rewriter.call(_rows_like(), item, self._input)
+                        item, self._rewriter.call(_rows_like(), item, self._like(node))
                     )
 
     def _counts_rows(self, node: Node) -> bool:
@@ -125,8 +126,16 @@ class _OneRow:
                 user.replace_input_with(node, once)
             elif tiles:
                 with self._rewriter.before(user):
-                    repeated = self._rewriter.call(_rows_like(), first, self._input)
+                    repeated = self._rewriter.call(_rows_like(), first, self._like(user))
                 user.replace_input_with(node, repeated)
+
+    def _like(self, user: Node) -> Node | None:
+        """An input; beside one that the model rounds, what a call takes with a constant."""
+        if self._input is None or not any(map(is_rounding, self._input.users)):
+            return self._input
+        streams = [item for item in user.all_input_nodes if item not in self._constants]
+        rows = (item for item in streams if any(map(is_dynamic, shape_of(item)[:1])))
+        return next(rows, self._input)
 
     def _takes(self, user: Node, node: Node, once: Node) -> bool:
         """True if a call gives the same with one row; a join is made to."""
@@ -322,7 +331,6 @@ def _names_all(source: Argument, indices: list[Argument]) -> bool:
 
 
 def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argument] | None:
-    """Return indices of all rows, from one that counts them; None where a row has its own."""
     rank, rows = len(shape_of(indices[0])), shape_of(indices[0])[1:]
     shared: list[Argument] = [None]
     for index in indices[1:]:

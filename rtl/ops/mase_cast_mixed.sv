@@ -16,7 +16,7 @@ module mase_cast_mixed
     // Elements of a row of the tensor.
     parameter int unsigned SIZE = 8,
     parameter int unsigned MULTIPLIER_WIDTH = 0,
-    parameter int unsigned MULTIPLIER = 1,
+    parameter logic [63:0] MULTIPLIER = 1,
     parameter int MULTIPLIER_SHIFT = 0,
 
     localparam bit InBlock = DATA_IN_0.block_size > 0,

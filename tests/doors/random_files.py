@@ -174,7 +174,7 @@ def _above(kind, low):
     return add
 
 
-def _binary(kind):
+def _binary(kind, **attributes):
     def add(f):
         x = _reals(f)
         shape = f.shape_of(x)
@@ -183,7 +183,7 @@ def _binary(kind):
             f.choose(*same) if f.chance(0.6) else f.constant(f.choose(shape[1:], [], shape[-1:]))
         )
         pair = (x, other) if f.chance(0.6) else (other, x)
-        return f.node(kind, *pair)
+        return f.node(kind, *pair, **attributes)
 
     return add
 
@@ -607,10 +607,8 @@ RECIPES = {
     "ThresholdedRelu": _unary("ThresholdedRelu", alpha=(0.1, 1.5)),
     "HardSigmoid": _unary("HardSigmoid", alpha=(0.1, 0.3), beta=(0.4, 0.6)),
     "Shrink": _shrink,
-    **{
-        k: _binary(k)
-        for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow", "Mod")
-    },
+    **{k: _binary(k) for k in ("Add", "Sub", "Mul", "Div", "Max", "Min", "Mean", "Sum", "Pow")},
+    "Mod": _binary("Mod", fmod=1),
     **{k: _compared(k) for k in ("Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Equal")},
     "Transpose": _transpose,
     "Reshape": _reshape,

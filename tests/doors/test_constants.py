@@ -3,6 +3,7 @@
 from itertools import product
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 import torch
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mase_hw
 from mase_hw.graph.fills import rounds_itself
+from mase_hw.graph.metadata import metadata
 
 # Scales and constants without a tie; the divisor has the code of zero, and is zero in no example.
 STEP, LEVEL = 0.05, 0.0713
@@ -57,3 +59,15 @@ def test_a_constant_between_roundings_has_the_codes_of_the_file(operator, operan
     codes = graph(torch.from_numpy(x)).detach().numpy() / LEVEL
     np.testing.assert_array_equal(codes.round(), (expected / LEVEL).round())
     assert graph.outputs[0].name in rounds_itself(graph)
+
+
+def test_a_node_whose_result_stays_real_does_not_round_as_the_model_does(tmp_path):
+    path = written("Add", ["product", "c"], tmp_path / "m.onnx")
+    model = onnx.load(path)
+    del model.graph.node[4:]
+    model.graph.output[0].name = "product"
+    onnx.save(model, path)
+    graph = mase_hw.quantize(mase_hw.trace(path))
+    (layer,) = (node for node in graph.nodes if "weight" in metadata(node).declared)
+    assert metadata(layer).exact
+    assert rounds_itself(graph) == [node.name for node in graph.inputs]

@@ -15,7 +15,7 @@ from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist, NetlistBuilder
 from mase_hw.cells.cast_fixed import CastFixed
-from mase_hw.formats import FIXED_POINT
+from mase_hw.formats import FIXED_POINT, Format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.ops._base import (
     Apply,
@@ -28,11 +28,10 @@ from mase_hw.ops._base import (
     overloads,
     torch_target,
 )
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._interfaces import Elementwise, Exact, Numeric, Rewritten
 
 
-class _Step(Operator, Elementwise):
+class _Step(Operator, Elementwise, Numeric, Exact):
     """A rounding to whole numbers.
 
     Args:
@@ -43,6 +42,8 @@ class _Step(Operator, Elementwise):
     """
 
     families = FIXED_POINT
+    of_few_bits = True
+    jumps = True
 
     def __init__(self, name: str, targets: str, rounding: str, *, negates: bool = False) -> None:
         self.name, self.targets = name, overloads(targets)
@@ -52,6 +53,9 @@ class _Step(Operator, Elementwise):
         if call.attributes.get("decimals"):
             return [f"it rounds to {call.attributes['decimals']} decimals; only 0 has hardware"]
         return super().problems(call)
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        return _whole(self, call)
 
     def reference(self, call: Call) -> Reference:
         data, whole, result = fixed(call.operands["data_in_0"]), _whole(self, call), call.result
@@ -94,7 +98,6 @@ class Round(_Step, Rewritten):
         super().__init__("round", "round round_ aten.round.decimals", "nearest_even")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
         scale = 10.0 ** int(call.attributes.get("decimals", 0))
         if scale == 1.0:
             return None

@@ -27,12 +27,12 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
-# Bits of a multiplier beyond those of a layer's, and of a product with one.
-FEWEST_BITS, MOST_PRODUCT_BITS = 20, 60
+# Bits of a multiplier beyond those of a layer's, of any, and of a product with one.
+FEWEST_BITS, MOST_MULTIPLIER_BITS, MOST_PRODUCT_BITS = 20, 60, 92
 # Bits of a scale's mantissa of which numbers of single precision lie half way between steps.
 TIE_BITS = 16
 ROUNDINGS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -167,9 +167,9 @@ class FakeQuantize(Cast, Numeric):
     name = "fake_quantize"
     targets = ("mase.fake_quantize.default", "mase.round_to.default")
     role = "rounding"
+    most_bits = MOST_PRODUCT_BITS
 
     def result_format(self, call: Call) -> Format | None:
-        """Format that the model declares, where one format holds it."""
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:
@@ -189,7 +189,6 @@ class FakeQuantize(Cast, Numeric):
         return found
 
     def multiplier_bits(self, call: Call) -> int:
-        """Return the fewest with which every code becomes that of the exact quotient."""
         return self._bits(call) or 0
 
     @staticmethod
@@ -200,7 +199,6 @@ class FakeQuantize(Cast, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:
@@ -218,7 +216,7 @@ def _fewest_bits(call: Call) -> int | None:
         return 0
     low, high = ends_in_steps(given)
     exact = Part(scales(given)[0] / scales(result)[0], low, high)
-    most = MOST_PRODUCT_BITS - max(-low, high).bit_length()
+    most = min(MOST_PRODUCT_BITS - 2 - max(-low, high).bit_length(), MOST_MULTIPLIER_BITS)
     tried: list[int] = [0, *range(FEWEST_BITS, most + 1, 2)]
     for bits in tried:
         known = cast_multiplier(given, result, bits)

@@ -85,7 +85,7 @@ def _constant_weights(call: Call, sizes: list[int]) -> Tensor:
     pixels = prod(sizes)
     grid = call.constants["data_in_1"][:1]
     options = [call.attributes[name] for name in _OPTIONS]
-    image = torch.eye(pixels).reshape(1, pixels, *sizes)
+    image = torch.eye(pixels, dtype=grid.dtype).reshape(1, pixels, *sizes)
     sampled: Tensor = aten.grid_sampler.default(image, grid, *options)
     return sampled.reshape(pixels, -1).t().contiguous()
 

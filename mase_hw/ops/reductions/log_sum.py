@@ -18,13 +18,13 @@ from torch import Tensor
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.arithmetic.quotient import Quotient
 from mase_hw.cells import Cell, Netlist, NetlistBuilder
+from mase_hw.formats import Format
 from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._elementwise import elements_of
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._interfaces import Exact, Judged, Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._unary import Unary
 from mase_hw.ops.functions.table import EXP, LOG
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
@@ -40,13 +40,19 @@ def log_sum(values: Tensor, dim: list[int], keepdim: bool = False) -> Tensor:
 define("log_sum(Tensor self, int[] dim, bool keepdim=False) -> Tensor", log_sum)
 
 
-class LogSum(Reduction, Numeric, Judged):
+class LogSum(Reduction, Numeric, Exact, Judged):
     """`y = log(sum exp(d))`, `d <= 0`."""
 
     row_unit = "offset"
     name = "log_sum"
     targets = ("mase.log_sum.default",)
     approximates = True
+    exact_everywhere = False
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        """Return numbers from 0 to the logarithm of the terms, in steps of an eighth."""
+        places = min(fraction + 3, MAX_WIDTH_BITS - 8)
+        return Fixed(places + 2 + self._growth(call).bit_length(), places)
 
     def problems(self, call: Call) -> list[str]:
         problems = super().problems(call)
@@ -78,7 +84,6 @@ class LogSum(Reduction, Numeric, Judged):
         return net.netlist(data_out_0=net.add(_unary_cell(*self._logarithm(call)), data_in_0=wire))
 
     def operations(self, call: Call) -> int:
-        """An exponential and a sum for each element."""
         return 2 * call.operands["data_in_0"].elements
 
     def _count(self, call: Call) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 import torch
+from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.arithmetic.exact_formats import (
@@ -22,18 +23,23 @@ from mase_hw.arithmetic.exact_formats import (
 )
 from mase_hw.arithmetic.requantize import scales, whole
 from mase_hw.formats import Format
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 
 # Codes that are tried one by one.
 MOST_TRIED_BITS = 12
-# Bits of what is approximated and rounded later, and fraction bits that rows have beside it.
-FINE_BITS, FINE_FRACTION = 24, 13
+# Bits of what is approximated and rounded later; fraction bits that rows have beside it, at least,
+# and beside those of what they are rounded to.
+FINE_BITS, FINE_FRACTION, STEP_BITS = 24, 13, 7
 # How far beyond all finite values that a function takes its format reaches for infinite ones.
 BEYOND = 8.0
+# Codes of a wide format that are tried; how far its function may reach beyond most of its values.
+TRIED, REACH = 1 << 12, 2.0**12
 
 
-def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dict[str, Format]:
+def format_between(
+    node: Node, call: Call, formats: Mapping[str, Format], step: float
+) -> dict[str, Format]:
     """Formats in which a node computes the exact numbers of rounded operands.
 
     A function that is approximated has steps that are much finer than those of its operand.
@@ -42,6 +48,7 @@ def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dic
         node: the node.
         call: its call.
         formats: those of all its streams and of constants that the model rounds.
+        step: the least to which what is computed of it is rounded.
 
     Returns:
         Of its result and of its other constants; nothing where there are no such formats.
@@ -53,7 +60,9 @@ def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dic
     if own is not None:
         return {"data_out_0": own}
     if isinstance(call.operator, Elementwise) and [*call.operands] == ["data_in_0"]:
-        return _tabulated(node, call, formats["data_in_0"])
+        found = _tabulated(node, call, formats["data_in_0"])
+        if found or not isinstance(call.operator, Exact):
+            return found
     constants: dict[str, Format] = {}
     for name, values in call.constants.items():
         number = formats.get(name) or exact_constant(values, numbers)
@@ -64,7 +73,8 @@ def format_between(node: Node, call: Call, formats: Mapping[str, Format]) -> dic
     if isinstance(call.operator, Weighted) and "weight" in constants:
         result: Format | None = _sums(call, every)
     else:
-        result = _combined(call, every)
+        fraction = max(FINE_FRACTION, STEP_BITS - math.floor(math.log2(step)))
+        result = _combined(call, every, fraction)
     return {} if result is None else {**constants, "data_out_0": result}
 
 
@@ -80,16 +90,16 @@ def compared_formats(call: Call, formats: Mapping[str, Format]) -> dict[str, For
 
 
 def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
-    if (
-        not has_steps(number)
-        or number.width > MOST_TRIED_BITS
-        or number.name not in call.operator.formats
-    ):
+    if not has_steps(number) or number.name not in call.operator.formats:
         return {}
     low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
-    operands = {"data_in_0": number.decode(torch.arange(low, high + 1))}
+    wide = number.width > MOST_TRIED_BITS
+    codes = torch.linspace(low, high, TRIED).long() if wide else torch.arange(low, high + 1)
+    operands = {"data_in_0": number.decode(codes)}
     values = call.operator.compute(node.target, aten_arguments(node), operands).double()
     finite = values[values.isfinite()]
+    if wide:
+        return _of_wide(call, number, values)
     if bool(values.isnan().any()) or not finite.numel():
         return {}
     if finite.numel() < values.numel():
@@ -104,6 +114,20 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
     if not Numeric.of(call.operator).approximates:
         return {}
     return {"data_out_0": reaching(float(values.abs().max()), FINE_BITS)}
+
+
+def _of_wide(call: Call, number: Format, values: Tensor) -> dict[str, Format]:
+    """Return the format of a function of many codes, in steps that suit most of its values."""
+    sizes = values[values != 0].abs()
+    if not is_binary(number) or not sizes.numel() or not sizes.max() <= REACH * sizes.median():
+        return {}
+    largest = sizes.max()
+    for bits in (FINE_BITS + 4, FINE_BITS, FINE_BITS - 4):
+        result = reaching(float(largest), bits)
+        formats = {"data_in_0": number, "data_out_0": result}
+        if not call.operator.problems(call.with_formats(formats)):
+            return {"data_out_0": result}
+    return {}
 
 
 def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
@@ -128,13 +152,13 @@ def _sums(call: Call, every: Mapping[str, Format]) -> Format | None:
     return multiples(unit, largest.bit_length() + 1, binary=binary)
 
 
-def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
+def _combined(call: Call, every: Mapping[str, Format], fraction: int) -> Format | None:
     """Format of what is exact in fixed point, in steps where scales are real."""
     operator, numbers = call.operator, [*every.values()]
     if not isinstance(operator, Exact):
         return None
     if all(map(is_binary, numbers)):
-        return operator.exact_result(call.with_formats(every), FINE_FRACTION)
+        return operator.exact_result(call.with_formats(every), fraction)
     units = {name: scales(item)[0] for name, item in every.items()}
     steps: dict[str, Format] = {name: whole(item) for name, item in every.items()}
     if isinstance(operator, Multiplying):
@@ -143,7 +167,7 @@ def _combined(call: Call, every: Mapping[str, Format]) -> Format | None:
         (unit,) = {*units.values()}
     else:
         return None
-    result = operator.exact_result(call.with_formats(steps), FINE_FRACTION)
+    result = operator.exact_result(call.with_formats(steps), fraction)
     if not is_binary(result):
         return None
     return multiples(unit * Fraction(2) ** -result.frac_width, result.width, binary=False)

@@ -23,8 +23,8 @@ from mase_hw.arithmetic.carriers import (
 )
 from mase_hw.arithmetic.exact_formats import ends_in_steps, has_scale, is_binary
 from mase_hw.arithmetic.exact_requantize import Part, dyadic_near, exact_step_bits, same_steps
+from mase_hw.arithmetic.requantize import scale_bits, step_quotient
 from mase_hw.arithmetic.requantize import scales as step_sizes
-from mase_hw.arithmetic.requantize import step_quotient
 from mase_hw.formats import (
     DEFAULT_FORMAT,
     FIXED_POINT,
@@ -34,10 +34,25 @@ from mase_hw.formats import (
     format_class,
 )
 from mase_hw.geometry.blocks import block_axis, is_block
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.graph.nodes import (
+    common,
+    free_name,
+    insert_after,
+    insert_behind,
+    is_cast,
+    metadata,
+    operator_at,
+    operator_of,
+    read_constant,
+    refresh_output,
+    result_dtype,
+    set_format,
+    set_formats,
+    stream_operands,
+    tensor_arguments,
+    update,
+)
 from mase_hw.ops import (
     Call,
     Exact,
@@ -50,18 +65,8 @@ from mase_hw.ops import (
     TensorSpec,
     operator_for_role,
 )
-from mase_hw.passes._insert import free_name, insert_after, read_constant, result_dtype
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.formats.edges import (
-    ROLE,
-    insert_behind,
-    insert_casts_transform_pass,
-    is_cast,
-    operator_at,
-    operator_of,
-    set_format,
-    set_formats,
-)
+from mase_hw.passes.formats.edges import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
 
 ORDER, STEPS, ROUNDING = "order", "steps", "rounding"
@@ -111,7 +116,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
         return mg, {"bridged": []}
     mg = mg.copy()
     # Outputs ask for the formats that they have now.
-    refresh_output(mg)
+    refresh_output(mg.model)
     bridged = []
     for node in mg.nodes:
         if node.name in plans or node.name in turned:
@@ -122,7 +127,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
             asked = common(node).results["data_out_0"]
             between = asked.with_format(turned[node.name])
             set_formats(node, {}, {"data_out_0": between.format})
-            insert_behind(mg, node, ROLE, between, asked)
+            insert_behind(node, ROLE, between, asked)
         elif node.name in moving:
             number = _common_format(node)
             if number.name not in operator_of(node).formats:
@@ -182,13 +187,13 @@ class _Plan:
             self._convert_operands(mg, node, specs)
             if self.gives is not None:
                 inner, result = result, asked.with_format(self.gives)
-                last = insert_behind(mg, last, self.role, inner, result, self.behind)
+                last = insert_behind(last, self.role, inner, result, self.behind)
         if result.format != asked.format:
             number, levels = asked.quantized, Arguments()
             if self.rounds:
                 assert has_scale(number)
                 levels = [*number.scales], [*number.zero_points], 0, *number.code_range
-            insert_behind(mg, last, ROUNDING if self.rounds else ROLE, result, asked, levels)
+            insert_behind(last, ROUNDING if self.rounds else ROLE, result, asked, levels)
 
     def _convert_operands(self, mg: MaseGraph, node: Node, specs: Mapping[str, TensorSpec]) -> None:
         assert self.role is not None
@@ -204,7 +209,7 @@ class _Plan:
                 operands[name] = replace(operands[name], dtype=dtype)
                 if key not in converted:
                     converted[key] = insert_after(
-                        mg, producer, self.role, operand, operands[name], arguments
+                        producer, self.role, operand, operands[name], arguments
                     )
             taking.append(converted.get(key, producer))
         left = iter(taking)
@@ -215,17 +220,18 @@ class _Plan:
 
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
-    names = operator_of(node).operand_names
-    constant = dict(tensor_arguments(node, names))[name]
+    constant = dict(tensor_arguments(node))[name]
     stored = function(mg.call(node).constants[name])
     if isinstance(constant, Node):
-        target = free_name(mg, f"{node.name}_{name}_rounded")
-        values = stored.to(mg.constant(constant).dtype)
+        target = free_name(node, f"{node.name}_{name}_rounded")
+        dtype = mg.constant(constant).dtype
+        values = stored if stored.dtype is torch.float64 else stored.to(dtype)
         node.replace_input_with(
-            constant, read_constant(mg, node, target, values, metadata(constant))
+            constant, read_constant(mg.model, node, target, values, metadata(constant))
         )
         return
     arguments = zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
+    names = operator_of(node).operand_names
     node.args = tuple(
         float(stored) if names.get(item.name, item.name) == name else value
         for item, value in arguments
@@ -295,14 +301,16 @@ def _as_floats(operator: Operator, call: Call) -> _Plan | None:
 def _in_steps(operator: Operator, call: Call, exact: bool) -> _Plan | None:
     """Compute with steps of the scale of the result; `exact` for the codes of exact numbers."""
     own = Numeric.of(operator).result_format(call)
-    tensors = [*call.operands.values(), *(() if own else (call.result,))]
+    names = [name for name in call.operands if not Numeric.of(operator).operand_format(call, name)]
+    tensors = [*(call.operands[name] for name in names), *(() if own else (call.result,))]
     numbers = [spec.quantized for spec in tensors]
     if not Exact.of(operator).homogeneous or not all(map(has_scale, numbers)):
         return None
-    if call.constants and not isinstance(operator, Summing):
+    alike = len({item.real_scale for item in numbers}) == 1
+    if call.constants.keys() & {*names} and not (alike or isinstance(operator, Summing)):
         return None
-    bits = _proved_bits(operator, call) if exact else 0
-    scales = dict.fromkeys(call.operands, float(numbers[-1].real_scale))
+    bits = _proved_bits(operator, call) if exact and not alike else 0
+    scales = dict.fromkeys(names, float(numbers[-1].real_scale))
     return None if bits is None else _stepped(operator, call, scales, bits, own)
 
 
@@ -318,7 +326,10 @@ def _stepped(
         bits: of the quotients of scales.
         own: format of results that are no steps.
     """
-    operands, rounded = dict[str, Format](), dict[str, Stored]()
+    operands: dict[str, Format] = {
+        name: item.quantized for name, item in call.operands.items() if name not in scales
+    }
+    rounded = dict[str, Stored]()
     for name, scale in scales.items():
         spec = call.operands[name]
         steps = _steps_of(spec, scale, bits)
@@ -387,8 +398,6 @@ def _proved_bits(operator: Operator, call: Call) -> int | None:
     ratios = {
         name: spec.quantized.real_scale / result.real_scale for name, spec in call.operands.items()
     }
-    if set(ratios.values()) == {1}:
-        return 0
     if not isinstance(operator, Summing):
         return None
     if call.constants:
@@ -444,7 +453,17 @@ def _range_of(number: Format, count: int) -> tuple[int, int]:
 
 
 def _exact(operator: Operator, call: Call) -> _Plan | None:
-    operands = {name: exact_fixed(spec.quantized) for name, spec in call.streams.items()}
+    taken = {n: spec.quantized for n, spec in call.streams.items() if has_scale(spec.quantized)}
+    others = [spec.quantized for name, spec in call.streams.items() if name not in taken]
+    if taken and not all(map(is_binary, others)):
+        return None
+    before = {name: (1.0, False, scale_bits(number)) for name, number in taken.items()}
+    operands = {
+        name: _steps_of(spec, 1.0, scale_bits(spec.quantized))
+        if name in taken
+        else exact_fixed(spec.quantized)
+        for name, spec in call.streams.items()
+    }
     rounded = dict[str, Stored]()
     for name, values in call.constants.items():
         number = call.operands[name].quantized
@@ -452,7 +471,7 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
             continue
         if isinstance(operator, Prepared) or not _fits(number, values):
             return None
-        operands[name], rounded[name] = exact_fixed_of(number, values), number.round_values
+        operands[name], rounded[name] = exact_fixed_of(number, values), partial(_exactly, number)
     formats: dict[str, Format] = {name: item for name, item in operands.items() if item is not None}
     if len(formats) < len(operands):
         return None
@@ -463,7 +482,17 @@ def _exact(operator: Operator, call: Call) -> _Plan | None:
         if bits is None:
             return None
         own = Exact.of(operator).exact_result(call.with_formats(formats), bits[1] + 1)
-    return None if own is None else _Plan(formats, own, rounded=rounded, rounds=rounds)
+    role = STEPS if taken else None
+    return None if own is None else _Plan(
+        formats, own, role, taken, before=before, rounded=rounded, rounds=rounds
+    )  # fmt: skip
+
+
+def _exactly(number: Format, values: Tensor) -> Tensor:
+    """Return the values of a format's codes: single precision where it holds them."""
+    exact = number.decode(number.encode(values))
+    single = exact.float()
+    return single if torch.equal(single.double(), exact.double()) else exact
 
 
 def _fits(number: Format, values: Tensor) -> bool:
