@@ -9,7 +9,7 @@ from mase_hw.emit.connect import INSTANCE_SUFFIX, connect
 from mase_hw.emit.design import Design, Instance, Net, NodeSummary, Section, Stream
 from mase_hw.emit.render import environment
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.reference import output_nodes
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.unrolled.cell import Unrolled

@@ -16,9 +16,9 @@ from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, HardwareMetadata, location, metadata, update
+from mase_hw.graph.metadata import CommonMetadata, HardwareMetadata
+from mase_hw.graph.nodes import location, metadata, stream_operands, update
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Elementwise, Stateful
 from mase_hw.passes.hardware.options import Hardware
 from mase_hw.unrolled.cell import Unrolled
