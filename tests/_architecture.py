@@ -23,6 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("graph",),
     ("timing",),
     ("passes",),
+    ("unrolled",),
     ("hardware",),
     ("emit",),
     ("sim", "proof", "exporters"),

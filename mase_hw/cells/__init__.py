@@ -12,6 +12,7 @@ from mase_hw.cells._components import (
     Fold,
     Gates,
     Level,
+    Logic,
     Memory,
     Mux,
     Negation,
@@ -30,6 +31,7 @@ from mase_hw.cells._device import Device
 from mase_hw.cells._motion import Arrivals, Motion, Queue, Replay, Steps, met
 from mase_hw.cells._netlist import Netlist, NetlistBuilder, Wire, multiplexed
 from mase_hw.cells._operation import Operation
+from mase_hw.cells._pipeline import stream_pipeline
 from mase_hw.cells.composite import Composite
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.registry import discover
@@ -49,6 +51,7 @@ __all__ = [
     "Gates",
     "Image",
     "Level",
+    "Logic",
     "Memory",
     "Motion",
     "Mux",
@@ -79,6 +82,7 @@ __all__ = [
     "fact",
     "met",
     "multiplexed",
+    "stream_pipeline",
 ]
 
 

@@ -53,6 +53,21 @@ class Gates(Component):
 
 
 @dataclass(frozen=True)
+class Logic(Component):
+    """Logic whose tables and registers are counted one by one.
+
+    Attributes:
+        tables: look-up tables, shift registers among them.
+        registers: flip-flops.
+        carries: blocks of a carry chain.
+    """
+
+    tables: int
+    registers: int
+    carries: int = 0
+
+
+@dataclass(frozen=True)
 class Counter(Component):
     """A counter that begins again after its last number, and says when it is there.
 

@@ -181,11 +181,13 @@ class Configuration:
                 parallelism that is a number.
         """
         from mase_hw.passes.configuration import says_nothing
-        from mase_hw.passes.hardware.options import Hardware
+        from mase_hw.passes.hardware.options import UNROLLED, Hardware
 
         if self.needs is not None and not subject.mg.is_quantized:
             raise ConfigError(self.needs)
         lanes = subject.parallelism if self.parallelism is None else self.parallelism
+        if self.parallelism is None and self.hardware.get("mode") == UNROLLED:
+            lanes = 1
         return Settings(
             subject.config if says_nothing(self.quantize) else self.quantize,
             Hardware(_with_targets(lanes, self.targets), **self.hardware),
@@ -231,7 +233,13 @@ def read_hardware(options: HardwareOptions) -> Configuration:
     if options.memory_style is not None:
         table = memory if isinstance(memory, Mapping) else {"default": memory}
         memory = {**table, "style": options.memory_style}
-    others = {"memory": memory, "multipliers": options.multipliers, "device": options.device}
+    others = {
+        "memory": memory,
+        "multipliers": options.multipliers,
+        "device": options.device,
+        "mode": options.mode,
+        "levels": options.levels,
+    }
     return replace(tables, hardware={**tables.hardware, **others})
 
 

@@ -118,6 +118,8 @@ class HardwareOptions:
         targets: with --parallelism auto
         memory: where weights lie: on-chip, or external behind one AXI4 read port.
         memory_style: what holds constants: auto, logic, distributed or block memory.
+        mode: folded, or unrolled: all constants in logic, an inference a cycle.
+        levels: with --mode unrolled: adders of a stage.
     """
 
     config: Config = None
@@ -128,6 +130,8 @@ class HardwareOptions:
     memory_style: str | None = None
     device: Device = "generic"
     reuse: Reuse = False
+    mode: Annotated[str, typer.Option(metavar="MODE")] = "folded"
+    levels: Count = 2
 
 
 APP = typer.Typer(

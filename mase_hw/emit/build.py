@@ -31,6 +31,7 @@ from mase_hw.emit.design import (
     concatenated,
 )
 from mase_hw.emit.names import check_names, name_formats
+from mase_hw.emit.unrolled import unrolled_design
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.nodes import metadata, stream_operands
 from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
@@ -39,6 +40,7 @@ from mase_hw.ops import Call, Stateful, operator_for
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place
 from mase_hw.timing.prediction import Prediction, predict
+from mase_hw.unrolled.network import unrolled_cell
 
 Use = tuple[Node, str]
 
@@ -76,26 +78,15 @@ def build_design(mg: MaseGraph) -> Design:
     keeps_state, agreement = mg.keeps_state, model_agreement(mg)
     roundings = metadata(mg.fx_graph.output_node()).roundings
     kept = sum(not item.replaced for item in roundings)
+    cell = unrolled_cell(mg)
+    if cell is not None:
+        return unrolled_design(mg, cell, *_ports(mg))
     mg = physical(mg)
     prediction = predict(mg)
     builder = _Builder(prediction.memory)
     if isinstance(mg, PhysicalGraph):
         builder.inside = mg.sharing.inside
-    places = _places(mg)
-    inputs = [
-        Stream(
-            f"data_in_{i}",
-            node.name,
-            spec(node),
-            places.get(node),
-            _batch_dim(mg, node, mg.batch_dims.of_input(i)),
-        )
-        for i, node in enumerate(mg.inputs)
-    ]
-    outputs = [
-        Stream(f"data_out_{i}", node.name, spec(node), batch_dim=_batch_dim(mg, node, dim))
-        for i, (node, dim) in enumerate(zip(output_nodes(mg), mg.output_dims, strict=True))
-    ]
+    inputs, outputs = _ports(mg)
     if builder.external is not None:
         builder.sections.append(_memory_port(builder.external))
     uses, shared = _uses(mg), _shared(mg)
@@ -111,8 +102,8 @@ def build_design(mg: MaseGraph) -> Design:
             builder.sections.append(Section((), wires=tuple(ends)))
     design = Design(
         mg.name,
-        tuple(inputs),
-        tuple(outputs),
+        inputs,
+        outputs,
         tuple(builder.streams),
         tuple(builder.sections),
         tuple(builder.memories),
@@ -131,6 +122,26 @@ def build_design(mg: MaseGraph) -> Design:
     )
     check_names(design)
     return design
+
+
+def _ports(mg: MaseGraph) -> tuple[tuple[Stream, ...], tuple[Stream, ...]]:
+    """Return the streams that enter and leave a design."""
+    places = _places(mg)
+    inputs = tuple(
+        Stream(
+            f"data_in_{i}",
+            node.name,
+            spec(node),
+            places.get(node),
+            _batch_dim(mg, node, mg.batch_dims.of_input(i)),
+        )
+        for i, node in enumerate(mg.inputs)
+    )
+    outputs = tuple(
+        Stream(f"data_out_{i}", node.name, spec(node), batch_dim=_batch_dim(mg, node, dim))
+        for i, (node, dim) in enumerate(zip(output_nodes(mg), mg.output_dims, strict=True))
+    )
+    return inputs, outputs
 
 
 def _places(mg: MaseGraph) -> dict[Node, int]:

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
+from mase_hw._checks import check_choice
 from mase_hw._collection import known_objects_kept
 from mase_hw._kinds import Record, Setting, Table
 from mase_hw._stages import stage
@@ -51,11 +52,12 @@ from mase_hw.passes.formats.merge_thresholds import merge_thresholds_transform_p
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.widen import widened
 from mase_hw.passes.hardware.hardware_metadata import add_hardware_metadata_analysis_pass
-from mase_hw.passes.hardware.options import Hardware
+from mase_hw.passes.hardware.options import FOLDED, UNROLLED, Hardware
 from mase_hw.passes.hardware.progress import verify_progress_analysis_pass
 from mase_hw.passes.hardware.reuse import insert_loops_transform_pass, share_ranges_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from mase_hw.timing.memory import external_memory
+from mase_hw.unrolled.network import unrolled
 
 _LOG = logging.getLogger(__name__)
 
@@ -273,8 +275,12 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
         ParallelismError: for a target that contradicts itself or cannot be met.
     """
     hardware = Hardware(**options)
+    check_choice("mode", hardware.mode, (FOLDED, UNROLLED))
     stage("what has hardware")
     mg = lowered(mg)
+    if hardware.mode == UNROLLED:
+        stage("what becomes logic")
+        return unrolled(mg, hardware)
     stage("parallelism and queues")
     lanes, targets = split_targets(hardware.parallelism)
     shared = bool(loops_of(mg))
@@ -286,7 +292,10 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
     if targets is not None:
         explorer = Explorer.of(mg, lanes, hardware.device, hardware.memory)
         lanes = fitting(explorer, mg, targets, vars(hardware)).table
-    mg, _ = add_hardware_metadata_analysis_pass(mg, {**vars(hardware), "parallelism": lanes})
+    given = {**vars(hardware), "parallelism": lanes}
+    mg, _ = add_hardware_metadata_analysis_pass(
+        mg, {key: value for key, value in given.items() if key not in ("mode", "levels")}
+    )
     stage("that it cannot stop for good")
     # Refuses what a memory cannot hold.
     external_memory(mg)

@@ -8,7 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from mase_hw.cells import Cell, Composite
 from mase_hw.emit.design import Design, Instance, declared_names, library
 from mase_hw.emit.render import module_section, render_module
+from mase_hw.emit.unrolled import render_unrolled
 from mase_hw.errors import EmissionError
+from mase_hw.unrolled.cell import Unrolled
 
 
 def module_texts(cells: Iterable[Cell]) -> dict[str, str]:
@@ -52,6 +54,8 @@ def _add(cell: Cell, texts: dict[str, tuple[Cell, str]]) -> None:
         text = render_module(cell)
         for item in cell.netlist.cells.values():
             _add(item, texts)
+    elif isinstance(cell, Unrolled):
+        text = render_unrolled(cell)
     elif cell.source is not None:
         text = cell.source.read_text()
     elif name in library():

@@ -24,7 +24,7 @@ def render_top(design: Design) -> str:
     def instance(item: Instance) -> str:
         return instance_text(item, design.parameters(item))
 
-    return _environment().get_template("top.sv.j2").render(design=design, instance=instance)
+    return environment().get_template("top.sv.j2").render(design=design, instance=instance)
 
 
 def render_module(cell: Composite) -> str:
@@ -41,7 +41,7 @@ def render_module(cell: Composite) -> str:
         return instance_text(item, {**expressions(item.cell, formats), **given})
 
     return (
-        _environment()
+        environment()
         .get_template("module.sv.j2")
         .render(cell=cell, section=section, formats=formats, instance=instance)
     )
@@ -77,15 +77,17 @@ def module_section(cell: Composite) -> Section:
 
 
 @cache
-def _environment() -> Environment:
-    environment = template_environment()
-    environment.filters |= {
+def environment() -> Environment:
+    """Return the environment of templates, with filters for SystemVerilog."""
+    created = template_environment()
+    created.filters |= {
         "comment": comment,
         "declarations": declarations,
         "assigns": assigns,
         "vector": vector,
+        "suffix": str.__add__,
     }
-    return environment
+    return created
 
 
 def comment(lines: Sequence[str], indent: str = "  ") -> str:

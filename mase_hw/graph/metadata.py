@@ -80,6 +80,7 @@ class HardwareMetadata:
         memory: options of the `MemoryPort` through which what is `AXI` in `interface` comes.
         memory_style: of what the memories of the other constants are made.
         device: whose blocks its cells use.
+        levels: adders in a stage of logic in which all constants are unrolled; 0 for cells.
     """
 
     module: str | None
@@ -92,6 +93,7 @@ class HardwareMetadata:
     memory: Mapping[str, int] = field(default_factory=dict)
     memory_style: str = AUTO
     device: str = GENERIC
+    levels: int = 0
 
     @property
     def outside(self) -> tuple[str, ...]:

@@ -88,6 +88,11 @@ def _register(component: kinds.Register) -> Taken:
     return Taken(terms={EXACT: component.bits * -(-component.stages // SHIFT_REGISTER_BITS)})
 
 
+def _logic(component: kinds.Logic) -> Taken:
+    terms = {EXACT: float(component.tables)}
+    return Taken(ff=component.registers, carry=component.carries, terms=terms)
+
+
 def _gates(component: kinds.Gates) -> Taken:
     return Taken(terms={"gate": component.outputs})
 
@@ -343,6 +348,7 @@ def _memory(component: kinds.Memory) -> Taken:
 
 RULES: Mapping[type[Component], Callable[[Any], Taken]] = {
     kinds.Register: _register,
+    kinds.Logic: _logic,
     kinds.Gates: _gates,
     kinds.Counter: _counter,
     kinds.Level: _level,

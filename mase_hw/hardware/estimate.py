@@ -34,12 +34,13 @@ from mase_hw.hardware.clock import Clock, predicted
 from mase_hw.ops import Call
 from mase_hw.timing.memory import ExternalMemory, external_memory
 from mase_hw.timing.prediction import predict
+from mase_hw.unrolled.network import unrolled_cell
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.json")
-EXTERNAL_NODE = "external_memory"
+EXTERNAL_NODE, HANDSHAKES = "external_memory", "handshakes"
 # About their shares of the larger devices of the family.
 DSP_LUT, BRAM_LUT = 100, 300
 PRODUCT_PICOJOULES, SUM_PICOJOULES, READ_PICOJOULES = 3.1, 0.1, 10.0
@@ -170,6 +171,10 @@ def on_device(mg: MaseGraph, device: str) -> MaseGraph:
 
 def estimate_nodes(mg: MaseGraph) -> EstimateReport:
     """Return the estimate of every node of such a graph, splitters of its result included."""
+    cell = unrolled_cell(mg)
+    if cell is not None:
+        parts = {owner or HANDSHAKES: of_components(part) for owner, part in cell.parts.items()}
+        return EstimateReport(parts, cell.busy_cycles)
     mg = physical(mg)
     external = external_memory(mg)
     found: dict[str, Estimate] = {}

@@ -9,6 +9,9 @@ from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.passes.hardware.memory import Memory
 from mase_hw.passes.hardware.parallelism import Parallelism
 
+FOLDED, UNROLLED = "folded", "unrolled"
+DEFAULT_LEVELS = 2
+
 
 @dataclass(frozen=True)
 class Hardware:
@@ -24,6 +27,8 @@ class Hardware:
         queues: depths of queues by name, in place of the computed ones.
         device: whose blocks may be used: `generic` for none, or `xcup`, where a DSP block makes two
             products. Simulations and other targets take the same without them.
+        mode: `folded`, or `unrolled`: all constants in the logic, an inference a cycle.
+        levels: adders of a stage of unrolled logic.
     """
 
     parallelism: Parallelism = 1
@@ -31,3 +36,5 @@ class Hardware:
     memory: Memory = ON_CHIP
     queues: Mapping[str, int] | None = None
     device: str = GENERIC
+    mode: str = FOLDED
+    levels: int = DEFAULT_LEVELS

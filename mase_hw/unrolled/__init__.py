@@ -1,0 +1,1 @@
+"""Networks as logic: all constants unrolled, an inference every cycle."""
