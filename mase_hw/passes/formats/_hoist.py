@@ -62,7 +62,7 @@ def join(mg: MaseGraph, node: Node, rounding: Node) -> None:
 def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
     """Round every stream that a node takes, as its result is."""
     target = overload(rounding.target)
-    if chooses(node):
+    if names_chosen(node):
         _round_constants(mg, node, rounding)
     for producer in {item: None for _, item in chosen(node)}:
         name = free_name(mg, f"{producer.name}_rounded")
@@ -77,22 +77,22 @@ def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
         _replace_operands(node, producer, rounded)
 
 
+def names_chosen(node: Node) -> tuple[str, ...]:
+    """Names of the operands of which a node gives elements; none where it computes, or moves."""
+    operator = operator_at(node)
+    return operator.chosen if isinstance(operator, Choosing) else ()
+
+
 def chosen(node: Node) -> list[tuple[str, Node]]:
     """The streams of which a node gives elements, by operand; all but of one that chooses."""
-    streams = stream_operands(node)
-    if not chooses(node):
-        return streams
-    return [(name, item) for name, item in streams if name in operator_of(node).chosen]
-
-
-def chooses(node: Node) -> bool:
-    return isinstance(operator_at(node), Choosing)
+    names = names_chosen(node)
+    return [(name, item) for name, item in stream_operands(node) if not names or name in names]
 
 
 def _may_round_operands(node: Node) -> bool:
     """True where what a node chooses from is rounded already, or nothing else reads it."""
     streams = [item for _, item in chosen(node)]
-    return not chooses(node) or (
+    return not names_chosen(node) or (
         bool(streams)
         and all(_is_moved_rounding(item) or set(item.users) == {node} for item in streams)
     )
@@ -128,7 +128,7 @@ def _round_constants(mg: MaseGraph, node: Node, rounding: Node) -> None:
     number = number_of(rounding)
     for name, values in mg.call(node).constants.items():
         item, own = operands[name], metadata(node).declared.get(name)
-        if name not in operator_of(node).chosen:
+        if name not in names_chosen(node):
             continue
         declared[name] = number
         if isinstance(item, Node):
@@ -165,7 +165,7 @@ def _moves_bounds(mg: MaseGraph, node: Node) -> bool:
     """True where a rounding that has gone past a node has rounded its bounds."""
     producers = [item for _, item in stream_operands(node)]
     passed = metadata(node).exact and len(producers) == 1 and is_rounding(producers[0])
-    if not passed or chooses(node):
+    if not passed or names_chosen(node):
         return False
     number, constants = number_of(producers[0]), mg.call(node).constants.values()
     kept = all(torch.equal(number.round_values(item), item) for item in constants)
@@ -175,7 +175,7 @@ def _moves_bounds(mg: MaseGraph, node: Node) -> bool:
 def keeps_bounds(node: Node, number: Format) -> bool:
     """True where the bounds of a node, or what it pads with, are numbers of a format."""
     pads = any(item.name == "value" for item in overload(node.target)._schema.arguments)
-    if len(stream_operands(node)) > 1 or chooses(node):
+    if len(stream_operands(node)) > 1 or names_chosen(node):
         return True
     if not (isinstance(operator_of(node), Elementwise) or pads):
         return True

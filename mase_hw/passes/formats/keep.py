@@ -54,7 +54,6 @@ from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
 from mase_hw.passes.formats._hoist import (
     asked,
-    chooses,
     chosen,
     commutes,
     commutes_with_rounding,
@@ -62,6 +61,7 @@ from mase_hw.passes.formats._hoist import (
     hoist,
     join,
     keeps_bounds,
+    names_chosen,
     number_of,
 )
 from mase_hw.passes.formats.edges import operator_at, operator_of
@@ -270,9 +270,10 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
 
 def _holds_constants(mg: MaseGraph, node: Node, number: Format) -> bool:
     """True where what a node chooses, bounds or pads with besides streams has a format."""
-    if not chooses(node):
+    names = names_chosen(node)
+    if not names:
         return metadata(node).exact or keeps_bounds(node, number)
-    declared, names = metadata(node).declared, operator_of(node).chosen
+    declared = metadata(node).declared
     return all(
         declared.get(name) == number or torch.equal(number.round_values(values), values)
         for name, values in mg.call(node).constants.items()
@@ -382,16 +383,17 @@ class _Declared:
                 constant = declared.get(name) or exact_constant(values, operands.values())
                 declared |= {name: constant} if constant is not None else {}
         if operator.role == STEPS:
-            declared, steps = operands, _own_format(self._mg, node, self.streams)
-            if steps is not None:
-                self.streams[node] = steps
+            declared, own_format = operands, _own_format(self._mg, node, self.streams)
+            if own_format is not None:
+                self.streams[node] = own_format
         between: Mapping[str, Format] = {}
         if approximates and not result:
             between = _finer(self._mg, node, declared)
         if not between and step is not None and complete and "data_out_0" not in declared:
             between = format_between(node, self._mg.call(node), {**own, **operands}, step)
-            if node in self._inexact and is_binary(between.get("data_out_0")):
-                between = {**between, "data_out_0": shortened(between["data_out_0"])}
+            steps = between.get("data_out_0")
+            if node in self._inexact and is_binary(steps):
+                between = {**between, "data_out_0": shortened(steps)}
             declared = {**own, **operands} if between else declared
         if between:
             declared, fits = {**declared, **between}, True
