@@ -267,7 +267,6 @@ def _record(path: Path, sums: Sequence[str]) -> None:
 
 
 def _sum(path: Path) -> str:
-    """Return the sum of a file; nothing, of what is none."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:

@@ -5,6 +5,7 @@ Nothing heavy is imported: versions come from distributions' metadata and from t
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
@@ -155,6 +156,18 @@ def outside_tested(versions: Callable[[str], str] = metadata.version) -> list[st
     return untested
 
 
+def known_wrong(versions: Callable[[str], str] = metadata.version) -> list[str]:
+    """Installed tools that are known to make wrong circuits, with the report of it."""
+    from mase_hw.hardware.targets import RoutableTarget, targets
+
+    reasons = []
+    for target in targets().values():
+        if isinstance(target, RoutableTarget):
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                reasons.append(target.why_wrong(versions(target.distribution)))
+    return [reason for reason in reasons if reason]
+
+
 def table(checks: Sequence[Check]) -> Table:
     """Return a table with a row per tool, for rich."""
     from rich.table import Table
@@ -184,9 +197,12 @@ def run(console: Console) -> int:
     if command:
         console.print("install what was not found with:")
         console.print(command, soft_wrap=True, markup=False, highlight=False)
+    wrong = known_wrong()
+    for item in wrong:
+        console.print(item, markup=False, highlight=False, soft_wrap=True)
     for item in outside_tested():
         console.print(f"outside what was tested: {item}", markup=False, highlight=False)
-    return 1 if absent else 0
+    return 1 if absent or wrong else 0
 
 
 def _python() -> Check:

@@ -107,15 +107,14 @@ class DecoderStep(nn.Module):
     """One step of a causal language model of transformers: a token and its position to logits.
 
     Keys and values of all tokens before lie in a static cache, which becomes memories inside the
-    design. Weights are the model's own.
+    design; a sliding window hides the older ones. Weights are the model's own.
 
     Args:
         model: one that takes `past_key_values`, as `LlamaForCausalLM`.
         tokens: places of the cache: the longest sequence.
 
     Raises:
-        ConfigError: for more tokens than positions, or layers that keep something else, such as a
-            sliding window.
+        ConfigError: for more tokens than positions, or layers that keep something else.
         DataError: for a position beyond the last place: the cache is full.
 
     Examples:
@@ -139,12 +138,7 @@ class DecoderStep(nn.Module):
                 f"DecoderStep of {tokens} tokens; allowed for {type(model).__name__}: 2 to {most}"
             )
         cache: Any = StaticCache(config=config, max_cache_len=tokens)
-        other = [type(layer).__name__ for layer in cache.layers if not _is_plain(layer)]
-        if other:
-            raise ConfigError(
-                f"{type(model).__name__} keeps a {other[0]}; allowed are layers that keep the keys "
-                "and values of all tokens"
-            )
+        cache.layers = [_plain(model, layer, tokens) for layer in cache.layers]
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         weight = next(model.parameters())
@@ -183,11 +177,18 @@ class DecoderStep(nn.Module):
             buffer.zero_()
 
 
-def _is_plain(layer: object) -> bool:
-    """True if a layer's cache holds the keys and values of all tokens."""
-    from transformers.cache_utils import StaticLayer
+def _plain(model: nn.Module, layer: object, tokens: int) -> object:
+    """Return a layer's cache, of all tokens also where the mask hides those before a window."""
+    from transformers.cache_utils import StaticLayer, StaticSlidingWindowLayer
 
-    return type(layer) is StaticLayer
+    if type(layer) is StaticSlidingWindowLayer:
+        return StaticLayer(max_cache_len=tokens)
+    if type(layer) is not StaticLayer:
+        raise ConfigError(
+            f"{type(model).__name__} keeps a {type(layer).__name__}; allowed are layers that keep "
+            "the keys and values of tokens"
+        )
+    return layer
 
 
 def _check_place(position: Tensor, tokens: int) -> None:

@@ -29,6 +29,7 @@ from mase_hw._stages import stage
 from mase_hw.cells.axi_read_port import AxiReadPort
 from mase_hw.emit.design import DesignSummary, Stream
 from mase_hw.errors import SimulationError
+from mase_hw.sim import tools
 from mase_hw.sim._cache import build_once, content_key, file_digest
 from mase_hw.sim.checks import FLAGS as CHECK_FLAGS
 from mase_hw.sim.checks import check_text
@@ -47,13 +48,6 @@ from mase_hw.sim.runtime import (
     headers_ahead,
     runtime_includes,
     runtime_objects,
-)
-from mase_hw.sim.tools import (
-    Compiler,
-    Verilator,
-    find_cocotb,
-    find_compiler,
-    find_verilator,
 )
 
 VERILATE_FLAGS = (
@@ -98,8 +92,8 @@ class Model:
     key: str
     probes: tuple[str, ...]
     waves: bool
-    verilator: Verilator
-    compiler: Compiler
+    verilator: tools.Verilator
+    compiler: tools.Compiler
 
     def executable(self, engine: str, *, short: bool = False) -> Path:
         """Return the executable of `native`, `cocotb` or `baseline`, building it if needed.
@@ -111,8 +105,8 @@ class Model:
         source, libraries = sim_folder() / f"{engine}.cpp", list[str]()
         flags, warnings = SLOW_FLAGS if short else FAST_FLAGS, HARNESS_WARNINGS
         if engine == "cocotb":
-            source = find_cocotb() / "lib" / "verilator" / "verilator.cpp"
-            folder = str(find_cocotb().parent / "libs")
+            source = tools.find_cocotb() / "lib" / "verilator" / "verilator.cpp"
+            folder = str(tools.find_cocotb().parent / "libs")
             libraries = [f"-L{folder}", f"-Wl,-rpath,{folder}", "-lcocotbvpi_verilator"]
             flags, warnings = SLOW_FLAGS, NO_WARNINGS
         archive = str(self._archive(flags))
@@ -190,7 +184,7 @@ def build_model(
         ToolError: when Verilator or a compiler is missing.
         SimulationError: when a source is missing or does not compile.
     """
-    verilator, compiler = find_verilator(), find_compiler()
+    verilator, compiler = tools.find_verilator(), tools.find_compiler()
     sources = _sources(project)
     _check_memories(project, summary)
     control = _control_file(summary, probes)

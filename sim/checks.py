@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from mase_hw._resources import sim_folder
 from mase_hw.cells import cells
-from mase_hw.emit.design import TOP, DesignSummary, Watched
-from mase_hw.emit.library import declared_names, library
+from mase_hw.emit.design import TOP, DesignSummary, Watched, declared_names, library
 from mase_hw.sim.engine import Violation
 
 CHECK = "mase_stream_check"

@@ -17,17 +17,10 @@ from mase_hw._kinds import Record
 from mase_hw._resources import sim_folder
 from mase_hw.emit.design import DesignSummary
 from mase_hw.errors import ToolError
+from mase_hw.sim import engine
 from mase_hw.sim._process import died, run_simulator, waiting
 from mase_hw.sim.build import build_model
 from mase_hw.sim.checks import ERROR_LIMIT, broken_rules
-from mase_hw.sim.engine import (
-    Recording,
-    RunRequest,
-    RunResult,
-    Violation,
-    runs_before,
-    split_runs,
-)
 from mase_hw.sim.layout import Bytes, StreamLayout
 from mase_hw.sim.memory import MemoryState
 from mase_hw.sim.native_engine import keep_waveform
@@ -35,7 +28,7 @@ from mase_hw.sim.native_engine import keep_waveform
 TESTBENCH_FILES = ("memory.py", "stream.py", "test_top.py", "run.py")
 
 
-def run_cocotb(request: RunRequest) -> RunResult:
+def run_cocotb(request: engine.RunRequest) -> engine.RunResult:
     """Run a request with the cocotb engine."""
     with waiting("Building the simulation"):
         model = build_model(
@@ -99,7 +92,7 @@ def _vectors(
     return arrays | {f"mask.{item.name}": StreamLayout(item).mask() for item in summary.outputs}
 
 
-def _nothing(request: RunRequest) -> dict[str, Bytes]:
+def _nothing(request: engine.RunRequest) -> dict[str, Bytes]:
     """Return expectations for a run whose outputs only the caller checks."""
     return {
         item.name: np.zeros((0, StreamLayout(item).bytes), np.uint8)
@@ -107,7 +100,7 @@ def _nothing(request: RunRequest) -> dict[str, Bytes]:
     }
 
 
-def _environment(request: RunRequest, folder: Path) -> dict[str, str]:
+def _environment(request: engine.RunRequest, folder: Path) -> dict[str, str]:
     import find_libpython
     from cocotb_tools import config
 
@@ -144,19 +137,19 @@ def _environment(request: RunRequest, folder: Path) -> dict[str, str]:
     }
 
 
-def _read_results(request: RunRequest, folder: Path) -> RunResult:
+def _read_results(request: engine.RunRequest, folder: Path) -> engine.RunResult:
     with np.load(folder / "results.npz") as arrays:
         summary = json.loads(str(arrays["summary"]))
         streams = {
-            name: split_runs(
-                Recording(arrays[f"beats.{name}"], arrays[f"cycles.{name}"], valid, ready),
+            name: engine.split_runs(
+                engine.Recording(arrays[f"beats.{name}"], arrays[f"cycles.{name}"], valid, ready),
                 arrays[f"marks.{name}"],
             )
             for name, (valid, ready) in summary["state"].items()
         }
-    violations = tuple(Violation(**item) for item in summary["violations"])
+    violations = tuple(engine.Violation(**item) for item in summary["violations"])
     waveform = keep_waveform(request, folder / "waves.vcd")
-    return RunResult(
+    return engine.RunResult(
         summary["cycles"],
         summary["seconds"],
         summary["hung"],
@@ -164,5 +157,5 @@ def _read_results(request: RunRequest, folder: Path) -> RunResult:
         violations,
         waveform,
         MemoryState(*summary["memory"]) if summary["memory"] else None,
-        runs_before(streams),
+        engine.runs_before(streams),
     )

@@ -22,7 +22,7 @@ from mase_hw.errors import SimulationError
 from mase_hw.graph.agreement import decibels, tensor_db
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.nodes import location
 from mase_hw.graph.reference import IntegerReference
 from mase_hw.passes.formats.expected_agreement import unseen
 from mase_hw.passes.formats.merge_thresholds import is_merged

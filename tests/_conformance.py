@@ -23,8 +23,10 @@ from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph import MaseGraph, common, metadata, trace
 from mase_hw.graph.reference import output_nodes
 from mase_hw.ops import Operator, Removable, Stateful, carried, operators
-from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import (
+    add_common_metadata_analysis_pass,
+    init_metadata_analysis_pass,
+)
 from mase_hw.passes.formats.keep import keep_formats_transform_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.passes.formats.whole_numbers import whole_formats

@@ -13,10 +13,11 @@ LANGUAGES = ("python", "toml", "sh")
 
 def page() -> str:
     """Return the page as Markdown."""
+    count = sum(len(part["step"]) for part in COURSE["part"])
     parts = [
         "# The course",
-        "Each step of MASE's labs and tutorials, with the lines that do it here. Sizes are small, "
-        "so that all run in minutes; without `--set` experiments take their own.",
+        f"{count} steps of MASE's labs and tutorials, with the lines that do them here. Sizes are "
+        "small, so that all run in minutes; without `--set` experiments take their own.",
         block("python", COURSE["start"]),
     ]
     for part in COURSE["part"]:

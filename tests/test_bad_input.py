@@ -103,6 +103,22 @@ def no_inference():
     return mlp()[0], inputs(0, 4)
 
 
+def counted():
+    class Counted(nn.Module):
+        def forward(self, x):
+            return nn.functional.one_hot(x)
+
+    return Counted(), (torch.arange(8).reshape(2, 4),)
+
+
+def overdetermined():
+    class Overdetermined(nn.Module):
+        def forward(self, x):
+            return torch.linalg.lstsq(x, x[..., :1]).solution
+
+    return Overdetermined(), inputs(2, 5, 3)
+
+
 def raises():
     raise ValueError("the weights are gone")
 
@@ -127,6 +143,8 @@ MODEL_CASES = {
         "return what goes into it and compute it outside",
     ),
     "net.py:branch": ("control flow depends", "net.py:17: if x.sum() > 0", "torch.where"),
+    "net.py:counted": ("one_hot", "net.py:", "num_classes"),
+    "net.py:overdetermined": ("lstsq", "net.py:", "torch.linalg.solve(a.mT @ a, a.mT @ b)"),
     "net.py:unused": ("y (", "not used", "leave it out"),
     "net.py:nan_weight": ("2.weight[1, 2]", "is nan", "must be finite"),
     "net.py:nan_input": ("data for input holds NaN", "first at (0, 0)", "give finite numbers"),

@@ -5,10 +5,14 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 from mase_hw import doctor
 from mase_hw.cli.doctor import _list_kernels as list_kernels
+from mase_hw.errors import ToolError
+from mase_hw.hardware import _nextpnr
+from mase_hw.hardware.targets import targets
 from mase_hw.kernels import implementations
 
 ROOT = Path(__file__).parents[1]
@@ -140,9 +144,21 @@ def test_versions_outside_what_was_tested_are_named():
     ]
 
 
+def test_a_router_that_is_known_to_be_wrong_is_refused(monkeypatch):
+    family = targets()["gowin"]
+    assert doctor.known_wrong(lambda name: "0.11.1.0.post826") == []
+    (reason,) = doctor.known_wrong(lambda name: "0.10.0.0.post700")
+    assert "YosysHQ/nextpnr#1736" in reason
+    assert "gowin>=0.11.1'" in reason
+    monkeypatch.setattr(_nextpnr, "version", lambda name: "0.10")
+    with pytest.raises(ToolError, match="carry chains"):
+        _nextpnr.check_installed(family)
+
+
 def test_the_oldest_tested_versions_are_those_that_are_required():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    required = dict(item.split(">=") for item in project["dependencies"])
+    boards = [item for item in project["optional-dependencies"]["boards"] if "pyserial" not in item]
+    required = dict(item.split(">=") for item in (*project["dependencies"], *boards))
     assert required == {name: oldest for name, (oldest, _) in ranges().items()}
     pinned = [line.split("==") for line in (ROOT / "constraints.txt").read_text().splitlines()]
     known = {item[0].lower(): item[1] for item in pinned if len(item) == 2}

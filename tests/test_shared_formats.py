@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from tests.shared_formats import MARGIN_DB, configuration, decibels, oracle, orders, random_network
 
 

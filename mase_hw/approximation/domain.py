@@ -64,7 +64,6 @@ class Domain:
         return result
 
     def _regular_operand(self) -> float:
-        """Return an operand of the domain that is no pole."""
         if self.low != -inf and self.high != inf:
             tries = len(self.poles) + 1
             steps = [

@@ -177,7 +177,6 @@ def _with_fraction(
 
 
 def _last_sums(item: Sums, steps: Steps) -> npt.NDArray[np.int64]:
-    """Return the last sum before each step."""
     return steps.last_wholes(1 / (2 * item.ratio), item.offset / item.ratio)
 
 

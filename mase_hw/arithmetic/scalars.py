@@ -7,6 +7,7 @@ import math
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import SCALARS, FloatFormat, Format, family_of
 from mase_hw.formats.ternary import Ternary
+from mase_hw.geometry.blocks import block_problems, is_block
 from mase_hw.geometry.tensor import TensorSpec
 
 MAX_BITS = 62
@@ -60,3 +61,10 @@ def scalar_problems(name: str, number: Format, *, result: bool) -> list[str]:
                 f"{name}_threshold = {scale / 2}"
             ]
     return []
+
+
+def result_problems(spec: TensorSpec) -> list[str]:
+    """Return why hardware cannot round to a result's format; empty when it can."""
+    if is_block(spec):
+        return block_problems("data_out_0", spec)
+    return scalar_problems("data_out_0", spec.quantized, result=True)

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from mase_hw.formats import BlockFormat, FloatElement
+
 OPERATIONS = ("add", "subtract", "multiply")
 # Exponents of 12 bits in hardware: infinities lie above every number, zero below.
 PLACE_BITS = 12
@@ -67,3 +69,22 @@ def guard_bits(first_bits: int, second_bits: int, precision_bits: int) -> int:
     least `2**guard` units, the other one at most half of it.
     """
     return max(first_bits, second_bits, precision_bits + 2)
+
+
+def decode(number: BlockFormat, codes: Tensor) -> Scaled:
+    """Return the elements of blocks."""
+    return Scaled(*number.significands(codes))
+
+
+def significand_bits(number: BlockFormat) -> int:
+    """Return the bits of an element's significand, sign included."""
+    element = number.element
+    return element.mantissa_width + 2 if isinstance(element, FloatElement) else element.width
+
+
+def add(total: Scaled, term: Scaled) -> Scaled:
+    """Return sums of two numbers; the one of smaller exponent is rounded down to the other's."""
+    high = torch.maximum(total.exponents, term.exponents)
+    first = total.integers >> (high - total.exponents).clamp(max=63)
+    second = term.integers >> (high - term.exponents).clamp(max=63)
+    return Scaled(first + second, high)

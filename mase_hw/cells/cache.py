@@ -1,9 +1,12 @@
-"""A memory of places that is sent whole, again and again, with another entry each time."""
+"""A memory of places that is sent whole, again and again, with another entry each time.
+
+Layers that run on the same hardware have a part of it each, which are sent in turn.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mase_hw.cells._base import Cell, Port
 from mase_hw.cells._components import Compare, Components, Gates, Memory, Mux, Register
@@ -24,6 +27,7 @@ class Cache(Cell):
         places: entries of a group.
         groups: matrices of entries; an entry has a block of each.
         position: bits of the number of a place.
+        layers: that run on the same hardware.
     """
 
     port: Port
@@ -31,6 +35,12 @@ class Cache(Cell):
     places: int
     groups: int
     position: int
+    layers: int = 1
+
+    def multiplexed(self, others: Sequence[Cell]) -> Cell:
+        """Return the same with a part of the memory for each layer."""
+        super().multiplexed(others)
+        return replace(self, layers=1 + len(others))
 
     @property
     def inputs(self) -> Mapping[str, Port]:
@@ -56,6 +66,7 @@ class Cache(Cell):
             "PLACES": self.places,
             "GROUPS": self.groups,
             "POSITION": self.position,
+            "LAYERS": self.layers,
         }
 
     @property
@@ -67,12 +78,15 @@ class Cache(Cell):
     def components(self) -> Components:
         """The memory, what counts its beats and places, which places are written, a pipeline."""
         width, depth = self.port.width_bits, self.groups * self.places * self.block
+        slots = self.layers * self.places
         place = index_bits(self.places)
-        words = Memory(1 << index_bits(depth), width, stages=1)
         walk = counter(depth) + counter(self.block) + counter(self.places)
+        if self.layers > 1:
+            walk += counter(self.layers * depth) + counter(self.layers)
+        words = Memory(1 << index_bits(self.layers * depth), width, stages=1)
         bounded = self.places < 1 << self.position
         bound = Components.of(Compare(self.position, constant=True), Mux(2, place)) * bounded
-        written = Components.of(Register(self.places), Mux(self.places, 1), Gates(2 * self.places))
+        written = Components.of(Register(slots), Mux(slots, 1), Gates(2 * slots))
         stages = Components.of(Register(2 * index_bits(depth) + 2 * width + 6), Gates(place + 2))
         chosen = Components.of(Mux(2, width), Register(width))
         handshakes = join(2) + stream_pipeline(width, 3)
@@ -80,9 +94,10 @@ class Cache(Cell):
 
     @classmethod
     def samples(cls) -> Sequence[Cell]:
-        """Groups of blocks, and a place a beat."""
+        """Groups of blocks, a place a beat, and the parts of three layers."""
 
         def port(beats: int) -> Port:
             return Port((StreamField("", 2, 3),), beats, packed=True)
 
-        return (cls(port(24), 2, 4, 3, 2), cls(port(5), 1, 5, 1, 3))
+        alone = cls(port(5), 1, 5, 1, 3)
+        return (cls(port(24), 2, 4, 3, 2), alone, replace(alone, layers=3))

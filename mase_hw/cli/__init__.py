@@ -42,7 +42,6 @@ def build_app() -> typer.Typer:
 
 
 def _version(asked: bool) -> None:
-    """Print the version, and end."""
     if asked:
         typer.echo(f"mase-hw {__version__}")
         raise typer.Exit()

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from mase_hw.data import Split
-    from mase_hw.training.inputs import Inputs
+    from mase_hw.training.batches import Inputs
 
 
 def load_split(argument: str) -> Split:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from mase_hw.cli._options import (
     HARDWARE,
@@ -14,6 +17,7 @@ from mase_hw.cli._options import (
     Model,
     Output,
     Parallelism,
+    Project,
     Reuse,
     command,
 )
@@ -69,3 +73,24 @@ def build(
     display.json({"project": str(project.folder), **report.to_dict()})
     for table in report.tables():
         display.console.print(table)
+
+
+@command(HARDWARE)
+def pack_weights(
+    project: Project, *, weights: Path, output: Annotated[Path, typer.Option("--output", "-o")]
+) -> None:
+    """Write the image that loads a checkpoint into the running design of DIR.
+
+    Options:
+        project: a project emitted with --reload.
+        weights: checkpoint with the names of the model: .safetensors, .pt or .mase.
+        output: image to write.
+    """
+    from mase_hw._results import check_result, result_file
+    from mase_hw.deploy.weights import pack_weights as pack
+
+    check_result(output)
+    data = pack(project, weights)
+    with result_file(output) as path:
+        path.write_bytes(data)
+    typer.echo(f"{output}: {len(data):,} bytes")

@@ -81,3 +81,28 @@ def simulate(
     print_simulation(project, report, display)
     if not report.is_right:
         raise typer.Exit(1)
+
+
+@command(HARDWARE)
+def report(
+    project: Project,
+    *,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE")] = None,
+    inputs: Path | None = None,
+    samples: OptionalCount = None,
+    compare: Annotated[Path | None, typer.Option(metavar="DIR2")] = None,
+) -> None:
+    """Write one HTML page of the project in DIR: checks, graph, layers, ranges, timeline.
+
+    Options:
+        output: page to write (default: DIR.html).
+        inputs: real inputs, .npz (default: the example inputs).
+        samples: inputs that are compared layer by layer.
+        compare: another project, shown beside the first.
+    """
+    from mase_hw.report import write_report
+
+    display = Display()
+    with display.stages(str(project)):
+        path = write_report(project, output, inputs=inputs, samples=samples, compare=compare)
+    display.say(f"{path} ({path.stat().st_size / 1024:,.0f} KiB)")

@@ -128,7 +128,7 @@ def other_device(project: Path, target: str) -> str:
     from mase_hw.cells import Device
     from mase_hw.emit.project import load_graph
     from mase_hw.errors import MaseError
-    from mase_hw.graph.metadata import metadata
+    from mase_hw.graph.nodes import metadata
     from mase_hw.hardware.estimate import estimate, on_device
 
     if target not in Device.names():

@@ -12,12 +12,13 @@ from torch import Tensor
 from mase_hw.data.by_class import VALIDATION_SHARE
 from mase_hw.data.by_class import Split as Places
 from mase_hw.errors import DataError
-from mase_hw.training.batches import LABELS, read_batch
-from mase_hw.training.inputs import (
+from mase_hw.training.batches import (
+    LABELS,
     Inputs,
     each,
     is_array,
     join,
+    read_batch,
     read_inputs,
     read_tensor,
     size,

@@ -14,13 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mase_hw.emit.design import Design, DesignSummary
-from mase_hw.emit.parameters import tensor_parameters
-from mase_hw.emit.project import load_graph
+from mase_hw.emit.project import load_graph, tensor_parameters
 from mase_hw.emit.reload import reloadable_design
 from mase_hw.emit.render import render_top
 from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.graph.weights import with_tensors
 
 
@@ -84,7 +83,6 @@ def checked_design(project: Path, mg: MaseGraph, summary: DesignSummary, weights
 
 
 def _node_of(mg: MaseGraph, constant: str) -> str:
-    """Return the node whose constant a stream carries."""
     names = [node.name for node in mg.nodes if constant.startswith(f"{node.name}_")]
     return max(names, key=len)
 
@@ -95,7 +93,7 @@ def _check_ranges(mg: MaseGraph, layers: list[str], weights: Path) -> None:
         if node.name not in layers:
             continue
         call = mg.call(node)
-        for name, _ in tensor_arguments(node, call.operator.operand_names):
+        for name, _ in tensor_arguments(node):
             if name not in call.constants:
                 continue
             values, number = call.constants[name], call.operands[name].quantized

@@ -16,12 +16,10 @@ from mase_hw.graph.agreement import Closeness, ModelAgreement, closeness, decibe
 from mase_hw.graph.fills import float_run, rounds_itself
 from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import common, consumers, metadata, shares_format
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.graph.streams import consumers
 from mase_hw.passes.configuration import DEFAULT_ENTRY
 from mase_hw.passes.formats.agreement import parts_of
-from mase_hw.passes.formats.edges import shares_format
 from mase_hw.passes.formats.expected_agreement import (
     BIT_DB,
     formats_of,
@@ -105,7 +103,6 @@ class Adviser:
         return None
 
     def _try(self, config: Mapping[str, object]) -> ModelAgreement | None:
-        """Return the agreement in a configuration; None where it has no hardware."""
         try:
             mg = self._trial.run(config)
             return None if preflight(mg) else model_agreement(mg)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 
+import numpy as np
+import numpy.typing as npt
 from torch.fx import Node
 
 from mase_hw.cells import Cell, Composite, Image, Netlist, RomSource, Wire
@@ -28,13 +30,11 @@ from mase_hw.emit.design import (
     Stream,
     concatenated,
 )
-from mase_hw.emit.external import Octets, pack_image
 from mase_hw.emit.names import check_names, name_formats
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata, stream_operands
 from mase_hw.graph.physical import FEEDBACK, PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Call, Stateful, operator_for
 from mase_hw.passes.formats.expected_agreement import model_agreement
 from mase_hw.timing.memory import ExternalMemory, Place
@@ -226,7 +226,6 @@ def _add_node(
     supplied: Mapping[Use, Net],
     prediction: Prediction,
 ) -> Net:
-    """Add the section of a node; return the net of its result."""
     call = mg.call(node)
     stream = Stream(f"{node.name}_data_out_0", node.name, call.result)
     result = Net(stream.name, stream.fields)
@@ -357,7 +356,6 @@ def _batch_dim(mg: MaseGraph, node: Node, dim: int) -> int | None:
 
 
 def _memory_port(memory: ExternalMemory) -> Section:
-    """Return the section of the port that all external constants share."""
     port = memory.port
     cell = AxiReadPort(
         len(memory.regions), port.address_width, port.data_width, memory.id_width, port.outstanding
@@ -392,3 +390,25 @@ def _tensors(call: Call) -> str:
         f"{given} -> {list(made.shape)} {made.format}, "
         f"{made.parallelism[0]} x {made.parallelism[1]} elements a beat"
     )
+
+
+Octets = npt.NDArray[np.uint8]
+
+
+def pack_image(memory: ExternalMemory, words: MutableMapping[Place, Octets]) -> bytes:
+    """Return the image: each region's words without gaps, low bits first, filled up with zeros.
+
+    Args:
+        memory: the port and its regions.
+        words: for each (node, operand), its words `[words, octets]`, the lowest octet first; they
+            are taken out.
+    """
+    image = np.zeros(memory.bytes, np.uint8)
+    for region in memory.regions:
+        rows = words.pop((region.node, region.operand))
+        packed = rows.reshape(-1)
+        if region.width_bits % 8:
+            bits = np.unpackbits(rows, axis=1, bitorder="little")[:, : region.width_bits]
+            packed = np.packbits(bits.reshape(-1), bitorder="little")
+        image[region.offset : region.offset + len(packed)] = packed
+    return image.tobytes()

@@ -6,17 +6,19 @@ The same object is rendered into `top.sv` and written to `design.json`, which th
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
 from mase_hw._kinds import Table
+from mase_hw._resources import rtl_folder
 from mase_hw.cells import Cell, RomSource
-from mase_hw.emit.library import library_ports
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Encoding, StreamField
 from mase_hw.geometry import TensorSpec
@@ -621,3 +623,38 @@ def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is no count")
     return value
+
+
+@cache
+def library() -> Mapping[str, str]:
+    """Return the text of every module and package of the library."""
+    return {path.stem: path.read_text() for path in sorted(rtl_folder().rglob("*.sv"))}
+
+
+def library_ports(module: str) -> frozenset[str]:
+    """Return the ports of a module of the library, clock and reset left out."""
+    return declared_names(module, library()[module])["port"] - {"clk", "rst"}
+
+
+@cache
+def declared_names(module: str, text: str) -> Mapping[str, frozenset[str]]:
+    """Return the names in the header of a module: `port`, `input`, `output`, `parameter`."""
+    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    header = text[text.index(f"module {module}") :]
+    header = header[: header.index(");") + 2]
+    ports = re.findall(r"\b(input|output)\b[^,;()]*?\b(\w+)\s*(?=,|\)|$)", _flat(header))
+    parameters = re.findall(r"\bparameter\b[^=;]*?\b(\w+)\s*=", header)
+    return {
+        "port": frozenset(name for _, name in ports),
+        **{way: frozenset(name for to, name in ports if to == way) for way in ("input", "output")},
+        "parameter": frozenset(parameters),
+    }
+
+
+def _flat(header: str) -> str:
+    """Return a header without what stands in brackets, where commas and names may be."""
+    while True:
+        shorter = re.sub(r"\[[^\[\]]*\]", " ", header)
+        if shorter == header:
+            return header
+        header = shorter

@@ -16,11 +16,14 @@ from mase_hw.emit.preflight import check
 from mase_hw.errors import ConfigError, EmissionError, FormatError, ParallelismError
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.source import naming_units
 from mase_hw.hardware.explore import Explorer, fitting, split_targets
 from mase_hw.passes.canonical.bound_fills import bound_fills_transform_pass
-from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import (
+    add_common_metadata_analysis_pass,
+    init_metadata_analysis_pass,
+)
 from mase_hw.passes.canonical.decompose import (
     decompose_fused_transform_pass,
     decompose_transform_pass,
@@ -29,7 +32,6 @@ from mase_hw.passes.canonical.fold import (
     fold_constants_transform_pass,
     fold_into_producer_transform_pass,
 )
-from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
 from mase_hw.passes.canonical.look_up_positions import look_up_positions_transform_pass
 from mase_hw.passes.canonical.raise_masks import raise_masks_transform_pass
 from mase_hw.passes.canonical.raise_patterns import raise_patterns_transform_pass
@@ -286,10 +288,8 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
         lanes = fitting(explorer, mg, targets, vars(hardware)).table
     mg, _ = add_hardware_metadata_analysis_pass(mg, {**vars(hardware), "parallelism": lanes})
     stage("that it cannot stop for good")
-    if shared and external_memory(mg) is not None:
-        raise ConfigError(
-            "memory: with reuse all constants lie on the chip; give on-chip, or emit without reuse"
-        )
+    # Refuses what a memory cannot hold.
+    external_memory(mg)
     mg, _ = verify_analysis_pass(mg, {})
     mg, _ = verify_progress_analysis_pass(mg, {})
     return mg

@@ -158,7 +158,6 @@ def _inside(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _sum(path: Path) -> str:
-    """Return the sum of a file; nothing, of what is none."""
     if path.is_symlink() or not path.is_file():
         return ""
     with path.open("rb") as file:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from mase_hw.cells import Cell, Composite
-from mase_hw.emit.design import Design, Instance
-from mase_hw.emit.library import declared_names, library
+from mase_hw.emit.design import Design, Instance, declared_names, library
 from mase_hw.emit.render import module_section, render_module
 from mase_hw.errors import EmissionError
 

@@ -15,9 +15,8 @@ from mase_hw.graph.fixed_batch import fixed_batch, has_batch_behind
 from mase_hw.graph.loops import twins_of
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location, metadata
+from mase_hw.graph.nodes import common, location, metadata, stream_operands
 from mase_hw.graph.rebuild import reached
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import (
     Configured,
     Numeric,
@@ -232,13 +231,11 @@ def _format(node: Node) -> Format | None:
 
 
 def _operator(node: Node) -> Operator | None:
-    """Return the operator that covers a node."""
     name = common(node).operator
     return operators()[name] if name is not None else None
 
 
 def _takes_formats(node: Node) -> bool:
-    """True if a node has the format of its operand where none is configured."""
     kind = _operator(node)
     return kind is not None and (Numeric.of(kind).keeps_format or not kind.casts)
 

@@ -22,9 +22,8 @@ from mase_hw.emit.build import build_design
 from mase_hw.emit.design import Constant, Design, Instance, Memory
 from mase_hw.errors import EmissionError
 from mase_hw.formats import Format
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import metadata, tensor_arguments, update
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.registry import nearest
 
@@ -155,8 +154,7 @@ def _corners(mg: MaseGraph, chosen: Sequence[Constant]) -> list[MaseGraph]:
             node = nodes[item.node]
             call = copy.call(node)
             number = call.operands[item.operand].quantized
-            names = call.operator.operand_names
-            held = dict(tensor_arguments(node, names))[item.operand]
+            held = dict(tensor_arguments(node))[item.operand]
             assert isinstance(held, Node)
             tensor = copy.constant(held)
             code = _ends(number)[ends[operands.index(item.operand)]]
@@ -208,7 +206,6 @@ def _widest(instance: Instance, alike: Sequence[Instance]) -> Instance:
 
 
 def _loaded(memory: Memory, words: dict[str, Memory], chosen: Sequence[Constant]) -> Memory:
-    """Return a memory with the words of the real graph."""
     found = words.get(memory.file)
     is_constant = any(item.file == memory.file for item in chosen)
     if found is None or (found.words != memory.words and not is_constant):

@@ -17,11 +17,12 @@ from mase_hw.errors import EmissionError
 from mase_hw.graph.agreement import CHANNEL, FEW, TENSOR, ModelAgreement, check_agreement, decibels
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, metadata, stream_operands
 from mase_hw.ops import Ranking, operator_for
-from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import (
+    add_common_metadata_analysis_pass,
+    init_metadata_analysis_pass,
+)
 from mase_hw.passes.formats.agreement import parts_of
 from mase_hw.passes.formats.expected_agreement import (
     BIT_DB,

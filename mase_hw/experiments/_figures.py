@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 WIDTH_INCHES, HEIGHT_INCHES = 6.4, 4.0
 MARKERS = "osD^vP*X<>"
+# Between ends of a logarithmic axis, beyond which only decades have numbers.
+MANY = 1e3
 
 
 def new_figure(panels: int = 1) -> tuple[Figure, list[Axes]]:
@@ -62,11 +64,13 @@ def label(axes: Axes, title: str, across: str, up: str) -> None:
 
 
 def logarithmic(axis: Axis) -> None:
-    """Make an axis logarithmic, with whole numbers at 1, 2 and 5 of every decade."""
+    """Make an axis logarithmic, with a number at every decade, of few ones at 2 and 5, too."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
+    low, high = axis.get_data_interval()
+    few = high < MANY * max(low, 1e-9)
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})  # type: ignore[attr-defined]
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if few else (1.0,)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 

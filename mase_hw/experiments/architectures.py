@@ -138,8 +138,8 @@ class Samplers(Experiment):
 
     name = "samplers"
     title = "best accuracy so far against trial: random, grid, TPE"
-    settings: ClassVar[Table] = {"trials": 100, "train": 1024, "validation": 500, "epochs": 1}
-    quick: ClassVar[Table] = {"train": 256, "validation": 300}
+    settings: ClassVar[Table] = {"trials": 100, "train": 256, "validation": 500, "epochs": 1}
+    quick: ClassVar[Table] = {"trials": 16, "train": 128, "validation": 200}
 
     def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         architectures = Architectures(size, self.seed)
@@ -160,14 +160,14 @@ class CompressionAware(Experiment):
     name = "compression-aware"
     title = "best so far: no compression, compressed, compressed and trained again"
     settings: ClassVar[Table] = {
-        "trials": 100,
-        "train": 512,
-        "validation": 500,
+        "trials": 50,
+        "train": 128,
+        "validation": 300,
         "epochs": 1,
         "sparsity": 0.5,
         "width": 4,
     }
-    quick: ClassVar[Table] = {"trials": 30, "train": 256, "validation": 300}
+    quick: ClassVar[Table] = {"trials": 12, "train": 128, "validation": 200}
 
     def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         architectures = Architectures(size, self.seed)

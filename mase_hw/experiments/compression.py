@@ -108,11 +108,11 @@ class Pruning(Experiment):
     settings: ClassVar[Table] = {
         "sparsities": [round(0.1 * tenth, 1) for tenth in range(1, 10)],
         "width": 8,
-        "train": 1024,
-        "test": 1000,
+        "train": 128,
+        "test": 500,
         "epochs": 1,
     }
-    quick: ClassVar[Table] = {"sparsities": [0.1, 0.3, 0.5, 0.7, 0.9], "train": 256, "test": 500}
+    quick: ClassVar[Table] = {"sparsities": [0.3, 0.6, 0.9], "train": 64, "test": 200}
 
     def run(self, folder: Path, size: Table, progress: Progress) -> Outcome:
         subject = Subject.load(MODEL, train=size["train"], test=size["test"], seed=self.seed)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mase_hw._kinds import Table
 from mase_hw._results import result_file
+from mase_hw.errors import ConfigError
 from mase_hw.experiments._base import Experiment, Outcome, Progress
 from mase_hw.experiments._figures import MARKERS, label, logarithmic, new_figure
 from mase_hw.experiments._subject import mean_and_error
@@ -55,6 +56,8 @@ METHODS: Mapping[str, tuple[str, ...]] = {
     "rotation": ("rotate",),
     "scaling + gptq": ("scale", "gptq"),
     "rotation + gptq": ("rotate", "gptq"),
+    # Integers in groups as torchao rounds them.
+    "torchao": ("torchao",),
 }
 
 
@@ -88,7 +91,7 @@ class Perplexity(Experiment):
     title = "perplexity of a language model whose weights are rounded, by method"
     settings: ClassVar[Table] = {
         "weights": list(FORMATS),
-        "methods": list(METHODS),
+        "methods": [name for name in METHODS if name != "torchao"],
         "sequences": 16,
         "length": 256,
         "seen": 32,
@@ -152,6 +155,8 @@ class _Subject:
             return _losses(mg, tested)
         weight, steps = FORMATS[name], METHODS[method]
         names = self._names(mg)
+        if "torchao" in steps:
+            return _losses(_rounded_by_torchao(mg, weight), tested)
         if "scale" in steps:
             chosen = {"data": seen, "weight": weight, "nodes": names}
             mg, _ = scale_channels_transform_pass(mg, chosen)
@@ -187,6 +192,26 @@ class _Subject:
             seen = [ids[place : place + 4] for place in range(count, len(ids), 4)]
             self._loaded = canonicalize(mg), seen, ids[:count]
         return self._loaded
+
+
+def _rounded_by_torchao(mg: MaseGraph, weight: Mapping[str, object]) -> MaseGraph:
+    """Return a graph whose weights are those of torchao's `IntxWeightOnlyConfig` in groups."""
+    import torch
+    from torchao.quantization import IntxUnpackedToInt8Tensor
+
+    from mase_hw.passes.compression.walk import layers
+
+    if "group_size" not in weight:
+        raise ConfigError("torchao: weights are integers in groups; take `int 4, groups of 32`")
+    mg = mg.copy()
+    for layer in layers(mg).values():
+        parameter = mg.constant(layer.parameter)
+        values = parameter.detach()
+        group = 1, int(str(weight["group_size"]))
+        rounded = IntxUnpackedToInt8Tensor.from_hp(values, group, torch.int4)  # type: ignore[attr-defined]
+        with torch.no_grad():
+            parameter.copy_(rounded.dequantize())
+    return mg
 
 
 def _sequences(tokenizer: Any, count: int, length: int) -> Tensor:

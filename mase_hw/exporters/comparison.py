@@ -18,7 +18,7 @@ from mase_hw.emit.project import Project, load_graph
 from mase_hw.errors import ConfigError, DataError, ToolError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import common, metadata
 from mase_hw.graph.reference import IntegerReference
 
 # What rounds, and what then gives reals.
@@ -108,7 +108,6 @@ def compare(
 
 
 def _read(mg: MaseGraph, inputs: object) -> list[Tensor]:
-    """Return inputs as tensors of the shapes that a graph takes."""
     arrays = [inputs] if isinstance(inputs, Tensor | np.ndarray) else inputs
     names = [node.name for node in mg.inputs]
     allowed = f"allowed: one array of numbers for each of {', '.join(names)}"

@@ -18,8 +18,7 @@ from mase_hw.formats import Format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, location, stream_operands
 from mase_hw.ops import Call, Numeric
 
 DIALECTS = ("qdq", "qonnx")
@@ -108,7 +107,6 @@ class _Writer:
     names: dict[Node, str] = field(default_factory=dict)
 
     def write(self) -> None:
-        """Write all nodes, in order."""
         for node in self.mg.nodes:
             if node.op == "placeholder":
                 self.names[node] = self._round(node, node.name)
@@ -171,7 +169,6 @@ class _Writer:
         return name
 
     def _round(self, node: Node, values: str) -> str:
-        """Round the result of a node as its format does."""
         number = common(node).results["data_out_0"].format
         if number is None:
             return values

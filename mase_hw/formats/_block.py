@@ -130,7 +130,6 @@ class BlockFormat(Format):
 
     @property
     def bits_per_element(self) -> float:
-        """Bits of an element and its part of the scale."""
         return self.element.width + self.scale.width / self.blocking[0]
 
     def _blocks(self, values: Tensor) -> Tensor:

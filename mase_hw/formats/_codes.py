@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -44,3 +45,9 @@ class CodeFormat(Format):
     def random_codes(self, shape: Sequence[int], generator: torch.Generator) -> Tensor:
         low, high = self.code_range
         return torch.randint(low, high + 1, tuple(shape), generator=generator)
+
+
+def power_exponent(scale: float) -> int | None:
+    """Return the exponent of a power of two, None for any other number."""
+    mantissa, exponent = math.frexp(scale)
+    return exponent - 1 if mantissa == 0.5 else None

@@ -75,7 +75,6 @@ class FloatFormat(Format):
 
     @property
     def integer_fraction(self) -> int:
-        """Fraction bits in which all numbers are integers."""
         return -self.layout.lsb_exponent
 
     def to_integers(self, codes: Tensor) -> Tensor:

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from mase_hw._kinds import Record
 from mase_hw.errors import FormatError
-from mase_hw.formats._codes import CodeFormat
+from mase_hw.formats._codes import CodeFormat, power_exponent
 from mase_hw.formats._encoding import Encoding, Kind
-from mase_hw.formats._power import power_exponent
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,6 @@ class SignFormat(CodeFormat):
 
     @classmethod
     def fit(cls, minimum: float, maximum: float, **fields: object) -> Self:
-        """Return the format; signs have no range."""
         return cls(**fields)
 
 

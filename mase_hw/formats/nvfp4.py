@@ -124,7 +124,6 @@ class NVFP4(BlockFormat):
         return self.encode(integers.double() * torch.exp2(exponents.double()))
 
     def random_codes(self, shape: Any, generator: torch.Generator) -> Tensor:
-        """Return uniform elements with one uniform legal scale in each block."""
         elements = ELEMENT.random_codes(tuple(shape), generator)
         if not elements.numel():
             return elements
@@ -136,7 +135,6 @@ class NVFP4(BlockFormat):
 
     @property
     def encoding(self) -> Encoding:
-        """Floats whose shared scale is a float."""
         return replace(super().encoding, scale_is_float=True, scale_bias=-SCALE.lsb_exponent)
 
     @classmethod

@@ -192,7 +192,6 @@ class ScaledInteger(CodeFormat):
 
     @property
     def real_scale(self) -> Fraction:
-        """The scale, of a tensor that has one."""
         if isinstance(self.scale, tuple):
             raise FormatError(f"{self} has a scale for each channel, not one")
         return Fraction(self.scale)

@@ -19,9 +19,8 @@ from torch import Tensor
 from mase_hw._kinds import Setting
 from mase_hw.errors import FormatError
 from mase_hw.formats._checks import check_positive
-from mase_hw.formats._codes import CodeFormat
+from mase_hw.formats._codes import CodeFormat, power_exponent
 from mase_hw.formats._encoding import Encoding, Kind
-from mase_hw.formats._power import power_exponent
 
 THRESHOLD_OF_MEAN = 0.7
 
@@ -78,7 +77,6 @@ class Ternary(CodeFormat):
         return -1, 1
 
     def _levels(self, values: Tensor) -> tuple[float | Tensor, float | Tensor]:
-        """Return scale and threshold."""
         if self.scale is not None:
             border = self.threshold or self.scale / 2
             narrow: float = self.__dict__["_narrow"]

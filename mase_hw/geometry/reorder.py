@@ -113,7 +113,6 @@ class Reordering:
 
 
 def _first_part(order: Tensor, count: int) -> Tensor | None:
-    """Return the first of so many parts of an order that are alike, None where they are not."""
     parts = order.reshape(count, -1, order.shape[1])
     first = parts[0]
     step = (first.max() + 1) * torch.arange(count)[:, None, None]

@@ -10,10 +10,8 @@ from mase_hw.graph.metadata import (
     SoftwareMetadata,
     SourceLocation,
     ValueRange,
-    common,
-    metadata,
-    update,
 )
+from mase_hw.graph.nodes import common, metadata, update
 from mase_hw.graph.trace import trace
 
 __all__ = [

@@ -32,7 +32,7 @@ from mase_hw.graph._rewriter import (
     size_of,
 )
 from mase_hw.graph._writes import copied
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import ancestors
 from mase_hw.graph.rounded import is_rounding
 from mase_hw.ops import operators, torch_target
@@ -331,7 +331,6 @@ def _names_all(source: Argument, indices: list[Argument]) -> bool:
 
 
 def _shared_by_rows(rewriter: Rewriter, indices: list[Argument]) -> list[Argument] | None:
-    """Return indices of all rows, from one that counts them; None where a row has its own."""
     rank, rows = len(shape_of(indices[0])), shape_of(indices[0])[1:]
     shared: list[Argument] = [None]
     for index in indices[1:]:

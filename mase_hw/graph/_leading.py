@@ -19,7 +19,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
 from mase_hw.graph._rewriter import Constants, Rewriter, Rule, is_dynamic, operands_of, shape_of
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 
 # Arguments that are dimensions.
 _ALONG = ("dim", "dims")

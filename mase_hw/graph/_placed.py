@@ -15,7 +15,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument, Record
 from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic, known_shape, shape_of, size_of
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.ops import torch_target
 
 # What each takes its new elements from; None for a number.
@@ -176,7 +176,6 @@ class _Run:
         ]
 
     def __call__(self, base: Tensor, source: object) -> Tensor:
-        """Run the call on another base and another source."""
         target, name = overload(self._node.target), _MOVES[self._node.target]
         arguments = {**self._arguments, "self": base, name: source}
         values = dict(map_arg(arguments, self._constant))
@@ -191,7 +190,6 @@ class _Run:
         return value
 
     def _elements(self, operand: int, row: Tensor) -> Tensor:
-        """Return the elements of one row as those of an operand, alike in all rows."""
         node = self._operands[operand]
         if not _is_row(node):
             return row.reshape([int(size) for size in shape_of(node)])

@@ -13,7 +13,7 @@ from torch.fx import Graph, Node
 from mase_hw._aten import aten, overload
 from mase_hw._kinds import Argument
 from mase_hw.graph._rewriter import Rewriter, Rule, is_dynamic, known_shape, operands_of, shape_of
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 
 
 def writes(node: Node) -> bool:

@@ -260,7 +260,6 @@ class _Channels:
         self.rounded = _Values.of(rounded.flatten(0, 1)).joined(self.rounded)
 
     def judge(self, one_scale: bool) -> tuple[float, int | None]:
-        """Return the worst figure, and its channel where it is judged by itself."""
         count, noise, first, *_ = self.moments.sum(1)
         varying, varies = self._varying()
         raw = varying + count * (self._shift.double() + first / count.clamp(min=1.0)).square()

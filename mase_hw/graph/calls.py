@@ -4,106 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import cache
-from itertools import count
-from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.fx import GraphModule, Node
 
-from mase_hw._kinds import Record
 from mase_hw.errors import UnsupportedError
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import (
+    aten_arguments,
+    common,
+    dtype_name,
+    metadata,
+    spec_of,
+    stream_spec,
+    tensor_arguments,
+)
 from mase_hw.graph.rebuild import get_tensor
-from mase_hw.ops import OPERAND_NAMES, Call, TensorSpec, operator_for
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    """Return the name of a torch dtype, such as `float32`."""
-    return str(dtype).removeprefix("torch.")
-
-
-def spec_of(value: Tensor) -> TensorSpec:
-    """Return shape and dtype of a tensor."""
-    return TensorSpec(tuple(value.shape), dtype_name(value.dtype))
-
-
-def result_spec(producer: Node) -> TensorSpec:
-    """Return the first result of a node whose common metadata is known."""
-    return common(producer).results["data_out_0"]
-
-
-def aten_arguments(node: Node) -> Record:
-    """Return the arguments of a node by their names in its schema, defaults filled in."""
-    known = _schema(node.target)
-    if known is None:
-        return {f"argument_{number}": value for number, value in enumerate(node.args)}
-    return {argument.name: value for argument, value in _given(node, known)}
-
-
-def _given(node: Node, known: tuple[_Argument, ...]) -> Iterator[tuple[_Argument, Any]]:
-    given, keywords = node.args, node.kwargs
-    for position, argument in enumerate(known):
-        if position < len(given) and not argument.kwarg_only:
-            yield argument, given[position]
-        else:
-            yield argument, keywords.get(argument.name, argument.default_value)
-
-
-class _Argument(NamedTuple):
-    name: str
-    is_tensor: bool
-    kwarg_only: bool
-    default_value: object
-
-
-@cache
-def _schema(target: object) -> tuple[_Argument, ...] | None:
-    """Return the arguments of a target, None for one without a schema; torch is slow to say."""
-    schema = getattr(target, "_schema", None)
-    if schema is None:
-        return None
-    return tuple(
-        _Argument(
-            item.name,
-            str(item.type) in {"Tensor", "Optional[Tensor]"},
-            item.kwarg_only,
-            item.default_value,
-        )
-        for item in schema.arguments
-    )
-
-
-def tensor_arguments(node: Node, names: Mapping[str, str]) -> Iterator[tuple[str, Node | float]]:
-    """Yield (operand name, node or Python scalar) for every tensor a node is given.
-
-    Args:
-        node: a `call_function` node.
-        names: operand names by ATen argument name; other tensors keep the name of the argument,
-            the members of a list become the first of `data_in_0`, `data_in_1`, ... that are
-            free.
-    """
-    known = _schema(node.target)
-    if known is None:
-        nodes = [value for value in node.args if isinstance(value, Node)]
-        yield from ((f"data_in_{number}", value) for number, value in enumerate(nodes))
-        return
-    used: set[str] = set()
-    for argument, value in _given(node, known):
-        name = argument.name
-        if isinstance(value, Node):
-            used.add(names.get(name, name))
-            yield names.get(name, name), value
-        elif isinstance(value, list | tuple) and any(isinstance(item, Node) for item in value):
-            for item in value:
-                if isinstance(item, Node):
-                    free = next(key for n in count() if (key := f"data_in_{n}") not in used)
-                    used.add(free)
-                    yield free, item
-        elif isinstance(value, int | float) and (argument.is_tensor or name in names):
-            used.add(names.get(name, name))
-            yield names.get(name, name), value
+from mase_hw.ops import Call, TensorSpec, operator_for
 
 
 class Reals(Mapping[str, Tensor]):
@@ -140,11 +57,9 @@ def constant_value(model: GraphModule, value: Node | float) -> Tensor | None:
 
 def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], Mapping[str, Tensor]]:
     """Return the specs of all tensors a node is given, and the values of the constant ones."""
-    operator = operator_for(node.target)
-    names = operator.operand_names if operator else OPERAND_NAMES
     specs: dict[str, TensorSpec] = {}
     constants: dict[str, Tensor] = {}
-    for name, value in tensor_arguments(node, names):
+    for name, value in tensor_arguments(node):
         constant = constant_value(model, value)
         if constant is not None:
             if constant.is_complex():
@@ -157,13 +72,6 @@ def operands(model: GraphModule, node: Node) -> tuple[dict[str, TensorSpec], Map
         elif isinstance(value, Node):
             specs[name] = stream_spec(node, value)
     return specs, Reals(constants)
-
-
-def stream_spec(node: Node, producer: Node) -> TensorSpec:
-    """Return the result of `producer` that `node` reads."""
-    results = common(producer).results
-    index = node.args[1] if len(results) > 1 and len(node.args) > 1 else 0
-    return results.get(f"data_out_{index}", results["data_out_0"])
 
 
 def bind(model: GraphModule, node: Node, results: Mapping[str, TensorSpec]) -> Call:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_aggregate
-from torch.utils._pytree import MappingKey, SequenceKey, tree_flatten_with_path
 
 from mase_hw._kinds import Argument
 from mase_hw.cells import Device, Netlist
@@ -17,7 +16,7 @@ from mase_hw.graph import calls
 from mase_hw.graph.batch_dims import BatchDims
 from mase_hw.graph.lengths import ONE_LENGTH, Lengths
 from mase_hw.graph.memory import AUTO, GENERIC
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata, returned
 from mase_hw.graph.rebuild import drop_unused_state, get_tensor
 from mase_hw.ops import Call, Stateful, operator_for
 
@@ -250,15 +249,3 @@ class CapturedGraph(nn.Module):
 def batch_size(inputs: Sequence[Tensor]) -> int | None:
     """Return the leading size that the inputs share, None when no input can have a batch."""
     return next((int(value.shape[0]) for value in inputs if value.dim() >= 2), None)
-
-
-def returned(output: Node) -> list[tuple[str, Argument]]:
-    """Return the results at an output node by name: see `MaseGraph.output_names`."""
-    leaves, _ = tree_flatten_with_path(output.args[0])
-    return [(".".join(map(_key, path)) or "output", leaf) for path, leaf in leaves]
-
-
-def _key(entry: object) -> str:
-    if isinstance(entry, SequenceKey):
-        return str(entry.idx)
-    return str(entry.key) if isinstance(entry, MappingKey) else str(entry)

@@ -9,11 +9,11 @@ from typing import Any
 from torch.fx import Node
 
 from mase_hw._aten import aten
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.loops import COLLECT, ROLE, TAKE
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import MaseMetadata, common, metadata, update
+from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.nodes import aten_arguments, common, metadata, update
 from mase_hw.graph.unrolled_loops import UnrolledLoop, part_of
 from mase_hw.ops import operator_for_role
 
@@ -36,7 +36,7 @@ def close_loop(mg: MaseGraph, loop: UnrolledLoop, number: int) -> list[Node]:
     for nodes in loop.takes:
         _take(mg, loop, nodes)
     for nodes in loop.shared:
-        _repeat(mg, loop, nodes)
+        repeat_rows(mg, loop.steps, nodes)
     inside = {node for step in loop.steps for node in step}
     boundaries: list[Node] = []
     results: dict[Node, Node] = {}
@@ -91,21 +91,30 @@ def _take(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
             order = [axis for axis in range(len(shape)) if axis != dim]
             order.insert(1, dim)
             rows = _call(mg, nodes[0], aten.permute.default, rows, order)
-    _read_rows(mg, loop, nodes, rows)
+    _read_rows(mg, loop.steps, nodes, rows)
 
 
-def _repeat(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node]) -> None:
+def repeat_rows(mg: MaseGraph, steps: Sequence[Sequence[Node]], nodes: Sequence[Node]) -> None:
+    """Let steps, in place, take what all of them read as their rows of it, repeated.
+
+    Args:
+        mg: the graph.
+        steps: the nodes of each step.
+        nodes: what each reads, once outside the loop.
+    """
     shape = common(nodes[0]).results["data_out_0"].shape
     with mg.fx_graph.inserting_after(nodes[0]):
         row = _call(mg, nodes[0], aten.unsqueeze.default, nodes[0], 1)
     with mg.fx_graph.inserting_after(row):
-        sizes = [-1, len(loop.steps), *shape[1:]]
+        sizes = [-1, len(steps), *shape[1:]]
         rows = _call(mg, row, aten.expand.default, row, sizes)
-    _read_rows(mg, loop, nodes, rows)
+    _read_rows(mg, steps, nodes, rows)
 
 
-def _read_rows(mg: MaseGraph, loop: UnrolledLoop, nodes: Sequence[Node], rows: Node) -> None:
-    for index, (node, step) in enumerate(zip(nodes, loop.steps, strict=True)):
+def _read_rows(
+    mg: MaseGraph, steps: Sequence[Sequence[Node]], nodes: Sequence[Node], rows: Node
+) -> None:
+    for index, (node, step) in enumerate(zip(nodes, steps, strict=True)):
         users = [item for item in step if node in item.all_input_nodes]
         with mg.fx_graph.inserting_before(users[0]):
             take = _call(mg, node, _target(TAKE), rows, index)

@@ -20,7 +20,7 @@ from torch.fx.node import map_arg
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
 from mase_hw.graph._rewriter import Constants, Rewriter, is_dynamic
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import torch_target
 
@@ -323,7 +323,6 @@ class _Transform:
     real_out: bool = False
 
     def __call__(self, splitter: Splitter, node: Node) -> Pair | Part:
-        """Return the transform, one dimension after the other."""
         value, length, dim, norm = (*aten_arguments(node).values(), None)[:4]
         dims = [dim] if isinstance(dim, int) else dim
         if dims is None:

@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.formats import Format, make_format
-from mase_hw.graph.calls import tensor_arguments
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.graph.source import location_of_trace
 from mase_hw.ops import operator_for
 
@@ -96,4 +96,4 @@ def _operands(user: Node, marker: Node) -> list[str]:
             f"a number format is declared for an operand of {user.target} at "
             f"{location_of_trace(user.stack_trace)}; allowed are operators of mase_hw.ops"
         )
-    return [name for name, item in tensor_arguments(user, operator.operand_names) if item is marker]
+    return [name for name, item in tensor_arguments(user) if item is marker]

@@ -12,18 +12,9 @@ from torch.fx import Node
 
 from mase_hw._kinds import Table
 from mase_hw.errors import DataError, MaseError
+from mase_hw.graph import metadata
 from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.declared import decode_format, encode_format
-from mase_hw.graph.metadata import (
-    CommonMetadata,
-    Fill,
-    HardwareMetadata,
-    MaseMetadata,
-    Rounding,
-    SoftwareMetadata,
-    SourceLocation,
-    ValueRange,
-)
 from mase_hw.graph.untrusted import check_identifier, check_path, find_operator
 from mase_hw.ops import TensorSpec, operators
 
@@ -112,7 +103,7 @@ def decode_target(op: str, target: str) -> Any:
     return find_operator(target)
 
 
-def encode_metadata(known: MaseMetadata) -> dict[str, object]:
+def encode_metadata(known: metadata.MaseMetadata) -> dict[str, object]:
     """Return the JSON value of a node's metadata."""
     declared = {name: encode_format(item) for name, item in known.declared.items()}
     return {
@@ -137,11 +128,11 @@ def encode_metadata(known: MaseMetadata) -> dict[str, object]:
     }
 
 
-def decode_metadata(entry: Table) -> MaseMetadata:
+def decode_metadata(entry: Table) -> metadata.MaseMetadata:
     """Read what `encode_metadata` wrote."""
-    return MaseMetadata(
+    return metadata.MaseMetadata(
         entry["module_path"],
-        SourceLocation(**entry["source"]),
+        metadata.SourceLocation(**entry["source"]),
         _decode_common(entry["common"]) if entry["common"] else None,
         _decode_software(entry["software"]) if entry["software"] else None,
         _decode_hardware(entry["hardware"]) if entry["hardware"] else None,
@@ -150,22 +141,22 @@ def decode_metadata(entry: Table) -> MaseMetadata:
         bool(entry.get("exact", False)),
         bool(entry.get("folded", False)),
         bool(entry.get("asked", False)),
-        fills=tuple(Fill(*map(float.fromhex, item)) for item in entry.get("fills", ())),
+        fills=tuple(metadata.Fill(*map(float.fromhex, item)) for item in entry.get("fills", ())),
         agreement=Agreement.from_dict(entry["agreement"]) if "agreement" in entry else None,
         roundings=tuple(map(_decode_rounding, entry.get("roundings", ()))),
         configured=bool(entry.get("configured", False)),
     )
 
 
-def _encode_rounding(rounding: Rounding) -> dict[str, object]:
+def _encode_rounding(rounding: metadata.Rounding) -> dict[str, object]:
     return {**vars(rounding), "number": encode_format(rounding.number)}
 
 
-def _decode_rounding(entry: Table) -> Rounding:
-    return Rounding(**{**entry, "number": decode_format(entry["number"])})
+def _decode_rounding(entry: Table) -> metadata.Rounding:
+    return metadata.Rounding(**{**entry, "number": decode_format(entry["number"])})
 
 
-def _encode_common(known: CommonMetadata) -> dict[str, object]:
+def _encode_common(known: metadata.CommonMetadata) -> dict[str, object]:
     return {
         "operator": known.operator,
         "operands": [[name, spec.to_dict()] for name, spec in known.operands.items()],
@@ -174,11 +165,11 @@ def _encode_common(known: CommonMetadata) -> dict[str, object]:
     }
 
 
-def _decode_common(entry: Table) -> CommonMetadata:
+def _decode_common(entry: Table) -> metadata.CommonMetadata:
     name = entry["operator"]
     if name is not None and name not in operators():
         raise DataError(f"the file names an operator {name!r:.40}, which there is not")
-    return CommonMetadata(
+    return metadata.CommonMetadata(
         name,
         {name: TensorSpec.from_dict(spec) for name, spec in entry["operands"]},
         {name: TensorSpec.from_dict(spec) for name, spec in entry["results"]},
@@ -186,7 +177,7 @@ def _decode_common(entry: Table) -> CommonMetadata:
     )
 
 
-def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
+def _encode_software(known: metadata.SoftwareMetadata) -> dict[str, object]:
     ranges = [
         [name, *(value.hex() for value in (item.minimum, item.maximum, item.sparsity))]
         for name, item in known.ranges.items()
@@ -194,17 +185,21 @@ def _encode_software(known: SoftwareMetadata) -> dict[str, object]:
     return {"order": known.order, "ranges": ranges, "examples": known.examples}
 
 
-def _decode_software(entry: Table) -> SoftwareMetadata:
-    ranges = {name: ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]}
-    return SoftwareMetadata(ranges, entry["order"], entry.get("examples", 0))
+def _decode_software(entry: Table) -> metadata.SoftwareMetadata:
+    ranges = {
+        name: metadata.ValueRange(*map(float.fromhex, item)) for name, *item in entry["ranges"]
+    }
+    return metadata.SoftwareMetadata(ranges, entry["order"], entry.get("examples", 0))
 
 
-def _encode_hardware(known: HardwareMetadata) -> dict[str, object]:
+def _encode_hardware(known: metadata.HardwareMetadata) -> dict[str, object]:
     return {
         field.name: encode_argument(getattr(known, field.name))
         for field in dataclasses.fields(known)
     }
 
 
-def _decode_hardware(entry: Mapping[str, object]) -> HardwareMetadata:
-    return HardwareMetadata(**{key: decode_argument(value, {}) for key, value in entry.items()})
+def _decode_hardware(entry: Mapping[str, object]) -> metadata.HardwareMetadata:
+    return metadata.HardwareMetadata(
+        **{key: decode_argument(value, {}) for key, value in entry.items()}
+    )

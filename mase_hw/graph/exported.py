@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
+from torch.fx.operator_schemas import normalize_function
 from torch.utils._pytree import TreeSpec, tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._canonical import canonicalize, relax_views
+from mase_hw.graph._dense import check_values
 from mase_hw.graph._rewriter import is_dynamic, shape_of
-from mase_hw.graph._values import check_values
 from mase_hw.graph._writes import out_of_place, writes
 from mase_hw.graph.batch_dims import BatchDims, lead_with_batch
 from mase_hw.graph.complex_numbers import split_complex
@@ -25,10 +26,11 @@ from mase_hw.graph.declared import DECLARED, absorb
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.metadata import MaseMetadata
 from mase_hw.graph.naming import SYSTEMVERILOG_KEYWORDS, node_names
-from mase_hw.graph.origin import origin
+from mase_hw.graph.nodes import location
 from mase_hw.graph.rebuild import ancestors, get_tensor, rebuild, set_tensor
 from mase_hw.graph.rounded import EXACT, ROUNDINGS, absorb_rounded
 from mase_hw.graph.roundings import spell_roundings
+from mase_hw.graph.source import origin
 
 _PROBE_ROWS = 3
 
@@ -233,7 +235,6 @@ def _is_constant(node: Node) -> bool:
 
 
 def _example_rows(given: Tensor, drawn: Tensor) -> Tensor | None:
-    """As many rows of an example as were drawn; None where all of them are equal."""
     rows = given[torch.arange(len(drawn)) % len(given)]
     return None if torch.equal(rows, rows[:1].expand_as(rows)) else rows
 
@@ -269,3 +270,25 @@ def _random(value: Tensor, carried: bool, generator: torch.Generator) -> Tensor:
     if value.dtype.is_floating_point:
         return torch.randn(sizes, generator=generator).to(value.dtype)
     return torch.randint(0, 2, sizes, generator=generator).to(value.dtype)
+
+
+# Arguments without which an operator draws nothing.
+_SWITCHES = ("train", "training", "dropout_p", "p")
+
+
+def drawing(mg: MaseGraph) -> Iterator[str]:
+    """Yield a note on each random draw, as of dropout that does not end with training."""
+    for node in mg.nodes:
+        tags = getattr(node.target, "tags", ())
+        if torch.Tag.nondeterministic_seeded in tags and all(_switches(node)):
+            yield f"{node.target} at {location(node)} draws random numbers"
+
+
+def _switches(node: Node) -> Iterator[bool]:
+    assert callable(node.target)
+    arguments = normalize_function(
+        node.target, node.args, node.kwargs, normalize_to_only_use_kwargs=True
+    )
+    for name in _SWITCHES:
+        if arguments is not None and name in arguments.kwargs:
+            yield bool(arguments.kwargs[name])

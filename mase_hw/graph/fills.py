@@ -9,7 +9,8 @@ from torch.fx import Node
 from torch.fx.node import Argument
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import Fill, metadata
+from mase_hw.graph.metadata import Fill
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.graph.rebuild import get_tensor, rebuild, set_tensor
 

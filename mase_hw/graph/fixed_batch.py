@@ -16,8 +16,7 @@ from mase_hw._aten import aten
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.exported import tensors_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, stream_operands
 
 _SELECT, _SQUEEZE = aten.select.int, aten.squeeze.default
 

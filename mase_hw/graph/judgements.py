@@ -10,9 +10,9 @@ from torch.fx import Node
 
 from mase_hw.graph.agreement import Judgement
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.rebuild import reached
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Elementwise, Judged, Numeric, Operator, operator_for
 
 
@@ -126,7 +126,6 @@ class _Marks:
 
 
 def _by_element(node: Node) -> list[Node]:
-    """The operands of what is computed element by element."""
     operator = operator_for(node.target) if node.op == "call_function" else None
     passes = operator is not None and _passes(operator)
     return [source for _, source in stream_operands(node)] if passes else []

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from torch.fx import Node
 
 from mase_hw.errors import EmissionError
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import aten_arguments, common, location, stream_operands
 from mase_hw.ops import TensorSpec, operator_for
 
 ROLE, TAKE, COLLECT = "loop_boundary", "take", "collect"

@@ -13,7 +13,7 @@ from torch import nn
 from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.rebuild import ancestors
 
 # A result that its model calls so, by itself or in a table of losses.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.fx import Node
 
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 
 
 def pruned_parameters(mg: CapturedGraph) -> Iterator[tuple[Node, nn.Parameter]]:

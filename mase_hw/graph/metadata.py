@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from torch.fx import Node
-
-from mase_hw._kinds import Setting
-from mase_hw.errors import MaseError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import Agreement
 from mase_hw.graph.memory import AUTO, GENERIC
@@ -183,29 +179,3 @@ class MaseMetadata:
         if self.source.file:
             return str(self.source)
         return f"module {self.module_path}" if self.module_path else "the model's code"
-
-
-def metadata(node: Node) -> MaseMetadata:
-    """Return the metadata of `node`."""
-    found = node.meta.get("mase")
-    return found if isinstance(found, MaseMetadata) else MaseMetadata()
-
-
-def location(node: Node) -> str:
-    """Return a node's origin: source line, else torch module, else model name."""
-    return metadata(node).place
-
-
-def common(node: Node) -> CommonMetadata:
-    """Return the common metadata of `node`, which must have been added."""
-    found = metadata(node).common
-    if found is None:
-        raise MaseError(
-            f"node {node.name} has no common metadata: run add_common_metadata_analysis_pass first"
-        )
-    return found
-
-
-def update(node: Node, **changes: Setting) -> None:
-    """Replace fields of the metadata of `node`."""
-    node.meta["mase"] = replace(metadata(node), **changes)

@@ -11,7 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import SourceLocation, metadata, update
+from mase_hw.graph.metadata import SourceLocation
+from mase_hw.graph.nodes import metadata, update
 
 if TYPE_CHECKING:
     from mase_hw.importers.onnx import OnnxModule

@@ -14,9 +14,8 @@ from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError
 from mase_hw.graph.loops import Loop, is_take, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.nodes import location, stream_operands
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 
 FEEDBACK = "feedback"
 
@@ -49,11 +48,9 @@ class PhysicalGraph(MaseGraph):
     sharing: _Sharing
 
     def rounds(self, node: Node) -> int:
-        """Return how often the cells of a node compute in one inference."""
         return self.sharing.counts.get(node.name, 1)
 
     def netlist(self, node: Node, *args: object, **kwargs: object) -> Netlist:
-        """Return the cells of a node, for all layers."""
         return self.sharing.netlists[node.name]
 
 

@@ -11,9 +11,8 @@ from torch.fx import Node
 from mase_hw._aten import overload
 from mase_hw._kinds import Argument, Record
 from mase_hw.formats import Format
-from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import aten_arguments, metadata, tensor_arguments
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.ops import STATE, Operator, Prepared, Stateful, TensorSpec, operator_for
 
@@ -149,7 +148,7 @@ class GraphRun:
         streams: dict[str, Tensor] = {}
         constants: dict[str, Tensor] = {}
         numbers: dict[str, float] = {}
-        for name, item in tensor_arguments(node, operator.operand_names):
+        for name, item in tensor_arguments(node):
             if not isinstance(item, Node):
                 numbers[name] = item
             elif item.op == "get_attr":

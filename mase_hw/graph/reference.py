@@ -11,8 +11,7 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, location, stream_operands
 from mase_hw.ops import Call, Reference, Stateful, TensorSpec
 
 # Elements of the widest tensor that one pass over the graph handles: small enough for a cache.
@@ -118,7 +117,6 @@ class _Once:
         self._call, self._size = call, size
 
     def __call__(self, *codes: Tensor) -> Tensor:
-        """Return the codes of the results."""
         compute = self._call.operator.reference(self._call)
         # A tensor in which inferences and something else are one dimension is not cut.
         specs = (*self._call.streams.values(), self._call.result)

@@ -19,12 +19,12 @@ from mase_hw.errors import CaptureError
 from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.declared import DECLARED
 from mase_hw.graph.metadata import Rounding
 from mase_hw.graph.naming import operation_name
-from mase_hw.graph.origin import origin
+from mase_hw.graph.nodes import aten_arguments, tensor_arguments
 from mase_hw.graph.rebuild import evaluate, set_tensor
+from mase_hw.graph.source import origin
 from mase_hw.ops import operator_for, operator_for_role
 from mase_hw.ops.infrastructure.fake_quantize import format_of
 
@@ -122,7 +122,7 @@ def _declare(node: Node, constant: _Constant, values: dict[Node, Argument], roun
         number = constant.number
         if constant.axis is not None:
             number = replace(number, channel_axis=constant.axis)  # type: ignore[call-arg]
-        for name, item in tensor_arguments(user, kind.operand_names):
+        for name, item in tensor_arguments(user):
             if item is node:
                 user.meta[EXACT] = True
                 mark = Rounding(rounding, name, number)
@@ -164,7 +164,7 @@ def _declare_beside(module: GraphModule, values: dict[Node, Argument]) -> None:
         kind = operator_for(node.target) if node.op == "call_function" else None
         if not known or kind is None:
             continue
-        for name, item in tensor_arguments(node, kind.operand_names):
+        for name, item in tensor_arguments(node):
             if name in known or not isinstance(item, Node) or item not in values:
                 continue
             number = exact_format(values[item])

@@ -11,9 +11,10 @@ from torch.fx import GraphModule, Node
 
 from mase_hw.errors import CaptureError
 from mase_hw.graph._rewriter import Rewriter, Rule
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.graph.rebuild import get_tensor
 from mase_hw.graph.source import location_of_trace
+from mase_hw.importers.torch_ao import RANGES
 from mase_hw.ops import operators
 
 Levels = tuple[list[float], list[int], int, int, int]
@@ -56,7 +57,11 @@ def _levels(rewriter: Rewriter, node: Node, axis: str = "axis") -> Levels:
     )
     points = points * len(scales) if len(points) == 1 else points
     place = int(arguments.get(axis, 0)) if len(scales) > 1 else 0
-    ends = int(arguments["quant_min"]), int(arguments["quant_max"])
+    ends = (
+        (int(arguments["quant_min"]), int(arguments["quant_max"]))
+        if "quant_min" in arguments
+        else RANGES[arguments["dtype"]]
+    )
     return scales, [round(item) for item in points], place, *ends
 
 
@@ -97,6 +102,12 @@ def _inverse(rewriter: Rewriter, node: Node) -> Node:
     return _rounded(rewriter, rewriter.constant(f"{codes.name}_reals", reals), levels)
 
 
+def _reals(rewriter: Rewriter, node: Node) -> Node:
+    """Take a tensor of integers that knows its scale as the reals that it holds here."""
+    values: Node = aten_arguments(node)["self"]
+    return values
+
+
 def _stands_for(node: Node, levels: Levels) -> bool:
     """True if codes come from a rounding to the same levels, behind what moves them."""
     while node.target is not torch.ops.mase.fake_quantize.default:
@@ -129,6 +140,10 @@ _RULES: dict[str, Rule] = {
     f"{_SPACE}.quantize_per_channel": _real,
     f"{_SPACE}.dequantize_per_tensor": _inverse,
     f"{_SPACE}.dequantize_per_channel": _inverse,
+    "aten.quantize_per_tensor.default": _real,
+    "aten.quantize_per_tensor.tensor_qparams": _real,
+    "aten.quantize_per_channel.default": _real,
+    "aten.dequantize.self": _reals,
     "aten.fake_quantize_per_tensor_affine.default": _real,
     "aten.fake_quantize_per_tensor_affine.tensor_qparams": _real,
     "aten.fake_quantize_per_channel_affine.default": _real,

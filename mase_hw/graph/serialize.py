@@ -32,19 +32,11 @@ from torch.utils._pytree import tree_leaves
 from mase_hw._kinds import Record, Table
 from mase_hw._results import result_file
 from mase_hw.errors import DataError, MaseError, OutputError
+from mase_hw.graph import encoding
 from mase_hw.graph.batch_dims import FIRST, BatchDims
-from mase_hw.graph.calls import dtype_name
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.encoding import (
-    decode_argument,
-    decode_metadata,
-    decode_target,
-    encode_argument,
-    encode_metadata,
-    encode_target,
-)
 from mase_hw.graph.lengths import ONE_LENGTH, Lengths
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import dtype_name, metadata
 from mase_hw.graph.rebuild import append_node, get_tensor, set_tensor
 from mase_hw.graph.untrusted import check_identifier, check_path
 
@@ -135,10 +127,10 @@ def _restore(description: Table, tensors: Mapping[str, Tensor], kind: Callable[.
     graph = Graph()
     nodes: dict[str, Node] = {}
     for entry in description["nodes"]:
-        meta = {"mase": decode_metadata(entry["metadata"])}
-        args = decode_argument(entry["args"], nodes)
-        kwargs = decode_argument(entry["kwargs"], nodes)
-        target = decode_target(entry["op"], entry["target"])
+        meta = {"mase": encoding.decode_metadata(entry["metadata"])}
+        args = encoding.decode_argument(entry["args"], nodes)
+        kwargs = encoding.decode_argument(entry["kwargs"], nodes)
+        target = encoding.decode_target(entry["op"], entry["target"])
         name = check_identifier(entry["name"], "the name of a node")
         for key in kwargs:
             check_identifier(key, f"an argument of {name}")
@@ -190,7 +182,7 @@ def _lengths(entry: Table | None) -> Lengths:
 
 
 def _example(stored: Tensor | None, dtype: str, shape: Sequence[int]) -> Tensor:
-    kind = decode_argument({"dtype": dtype}, {})
+    kind = encoding.decode_argument({"dtype": dtype}, {})
     if stored is not None:
         return stored
     if math.prod(shape) * kind.itemsize > _LARGEST_EXAMPLE_BYTES:
@@ -204,10 +196,10 @@ def _node_entry(node: Node) -> Record:
     return {
         "name": node.name,
         "op": node.op,
-        "target": encode_target(node),
-        "args": encode_argument(tuple(node.args)),
-        "kwargs": encode_argument(dict(node.kwargs)),
-        "metadata": encode_metadata(metadata(node)),
+        "target": encoding.encode_target(node),
+        "args": encoding.encode_argument(tuple(node.args)),
+        "kwargs": encoding.encode_argument(dict(node.kwargs)),
+        "metadata": encoding.encode_metadata(metadata(node)),
     }
 
 

@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.fx import GraphModule, Interpreter, Node
 
 from mase_hw.errors import MaseError
-from mase_hw.graph.calls import aten_arguments, spec_of, tensor_arguments
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import aten_arguments, metadata, spec_of, tensor_arguments
 from mase_hw.ops import STATE, Operator, Stateful, TensorSpec, operator_for
 
 
@@ -43,7 +42,7 @@ class _Visitor(Interpreter):
 
     def _step(self, node: Node, operator: Operator, state: Stateful) -> Tensor:
         arguments, operands = aten_arguments(node), dict[str, Tensor]()
-        for name, item in tensor_arguments(node, operator.operand_names):
+        for name, item in tensor_arguments(node):
             assert isinstance(item, Node)
             operands[name] = self.env[item]
         if node.name not in self._states:

@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from torch.fx import Node
 
 from mase_hw.cells import cells
 from mase_hw.errors import MaseError, UnitError
 from mase_hw.formats import formats
 from mase_hw.graph.metadata import SourceLocation
+from mase_hw.graph.naming import module_call
+from mase_hw.graph.nodes import metadata
 from mase_hw.ops import operators
 
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in .*)?\s*$')
@@ -126,3 +129,11 @@ def _is_users(file: str) -> bool:
         if path.is_relative_to(library):
             return "site-packages" in path.relative_to(library).parts
     return True
+
+
+def origin(node: Node) -> tuple[str, SourceLocation]:
+    """Return the module path and the user's source line of a node."""
+    known = metadata(node)
+    path = module_call(node).path or known.module_path
+    source = location_of_trace(node.stack_trace)
+    return path, source if source.file else known.source

@@ -20,16 +20,10 @@ from torch.fx import Graph, Node
 from mase_hw._kinds import Record
 from mase_hw.errors import DataError, MaseError
 from mase_hw.formats import Format
+from mase_hw.graph import encoding
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.encoding import (
-    decode_argument,
-    decode_metadata,
-    decode_target,
-    encode_argument,
-    encode_metadata,
-    encode_target,
-)
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.rebuild import append_node
 from mase_hw.graph.untrusted import check_identifier
 from mase_hw.ops import Numeric, TensorSpec, operator_for_role, operators
@@ -90,10 +84,10 @@ def _entry(node: Node) -> Entry:
     return {
         "name": node.name,
         "op": node.op,
-        "target": encode_target(node),
-        "args": encode_argument(tuple(node.args)),
-        "kwargs": encode_argument(dict(node.kwargs)),
-        "metadata": encode_metadata(kept),
+        "target": encoding.encode_target(node),
+        "args": encoding.encode_argument(tuple(node.args)),
+        "kwargs": encoding.encode_argument(dict(node.kwargs)),
+        "metadata": encoding.encode_metadata(kept),
     }
 
 
@@ -136,13 +130,13 @@ def _differences(own: list[Entry], given: list[Entry]) -> Iterator[str]:
     mine, theirs = _computed(own), _computed(given)
     yield from (f"{name} is in the graph alone" for name in mine if name not in theirs)
     yield from (f"{name} is in the state alone" for name in theirs if name not in mine)
-    others = {entry["name"]: decode_metadata(entry["metadata"]) for entry in given}
+    others = {entry["name"]: encoding.decode_metadata(entry["metadata"]) for entry in given}
     for entry in own:
         name = entry["name"]
         if name in mine and name in theirs:
             if mine[name] != theirs[name]:
                 yield f"{name} computes something else, or with other constants"
-            known = decode_metadata(entry["metadata"])
+            known = encoding.decode_metadata(entry["metadata"])
             yield from (f"{name}{text}" for text in _unlike(known, others[name]))
 
 
@@ -212,10 +206,10 @@ def _graph(mg: CapturedGraph, given: list[Entry]) -> Graph:
     own = {node.name: node for node in mg.nodes}
     graph, nodes = Graph(), dict[str, Node]()
     for entry in given:
-        name, known = str(entry["name"]), decode_metadata(entry["metadata"])
-        args, kwargs = (decode_argument(entry[key], nodes) for key in ("args", "kwargs"))
+        name, known = str(entry["name"]), encoding.decode_metadata(entry["metadata"])
+        args, kwargs = (encoding.decode_argument(entry[key], nodes) for key in ("args", "kwargs"))
         if _is_cast(entry):
-            target: Any = decode_target("call_function", entry["target"])
+            target: Any = encoding.decode_target("call_function", entry["target"])
             origin = metadata(args[0])
             meta = {"mase": replace(known, module_path=origin.module_path, source=origin.source)}
             check_identifier(name, "the name of a node")

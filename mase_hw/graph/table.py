@@ -12,7 +12,7 @@ from rich.table import Table
 from torch.fx import Node
 
 from mase_hw.graph.captured import CapturedGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.shapes import infer_specs
 from mase_hw.ops import TensorSpec, operator_for
 

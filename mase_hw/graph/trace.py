@@ -25,30 +25,36 @@ from mase_hw._kinds import Record
 from mase_hw._logs import at_level
 from mase_hw._stages import stage
 from mase_hw.errors import CaptureError, UnitError
-from mase_hw.graph._attention import as_written, batch_first_attention
 from mase_hw.graph._dense import check_dense
 from mase_hw.graph._fixed_rows import FixedRows
-from mase_hw.graph._given import arguments
-from mase_hw.graph._guesses import Dims, is_batch, leading, other_guesses
-from mase_hw.graph._randomness import drawing
-from mase_hw.graph._recurrent import unrolled_recurrence
-from mase_hw.graph._row_by_row import row_by_row
+from mase_hw.graph._given import Dims, arguments, is_batch, leading, other_guesses, plain
+from mase_hw.graph._modules import (
+    as_written,
+    batch_first_attention,
+    row_by_row,
+    unrolled_recurrence,
+)
 from mase_hw.graph.captured import batch_size
 from mase_hw.graph.declared import capturing
-from mase_hw.graph.exported import from_exported, outputs_agree
+from mase_hw.graph.exported import drawing, from_exported, outputs_agree
 from mase_hw.graph.lengths import Lengths, find_lengths
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.onnx_file import name_places, open_onnx
-from mase_hw.graph.plain import plain
 from mase_hw.graph.source import location_of_error, naming_units
 from mase_hw.importers.brevitas import Found, as_observed, observed
 from mase_hw.importers.peft import merged
+from mase_hw.importers.torch_ao import reals_of_integers
 from mase_hw.importers.torchao import plain_weights
 from mase_hw.ops.infrastructure.fake_quantize import QUOTIENTS, dividing
 
 _logger = logging.getLogger(__name__)
 # What torch.export returns beside tensors.
 _RESULTS = (type(None), bool, int, float, complex, str, torch.dtype, torch.device, torch.layout)
+# What to write in place of functions of torch that torch.export refuses.
+_CURES = {
+    "one_hot": "give it num_classes",
+    "lstsq": "write torch.linalg.solve(a.mT @ a, a.mT @ b), for more equations than unknowns",
+}
 _CAPTURE_BATCH = 2  # torch.export specialises sizes of 0 and 1
 
 
@@ -95,7 +101,7 @@ def _traced(
     with _evaluation(model):
         with observed(model) as levels:
             expected = _run(model, args, kwargs)
-        with merged(model):
+        with merged(model), reals_of_integers(model):
             graph = _captured(model, args, kwargs, title, batched, levels)
     leaves = [leaf for leaf in tree_leaves((args, kwargs)) if leaf is not None]
     graph.example_inputs = _ordered(graph, args, kwargs) or tuple(leaves)
@@ -353,10 +359,13 @@ def _named(signature: inspect.Signature, kwargs: Mapping[str, object]) -> inspec
 
 
 def _refusal(error: BaseException) -> str:
-    text = str(error)
+    text, where = str(error), _at(error)
+    for name, cure in _CURES.items():
+        if name in where or name in text:
+            return f"{name} has results whose size depends on the data{where}; {cure}"
     if "data-dependent" in text or "Dynamic control flow" in text:
         return (
-            f"control flow depends on a tensor's values{_at(error)}; "
+            f"control flow depends on a tensor's values{where}; "
             "allowed is control flow on shapes and constants; torch.where selects by value"
         )
     return f"torch.export refused the model: {first_line(error)}{_at(error)}"

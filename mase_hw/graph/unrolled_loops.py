@@ -19,10 +19,9 @@ from torch.utils._pytree import tree_leaves
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
 from mase_hw.geometry.beats import Cycles
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.loops import is_boundary
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
+from mase_hw.graph.nodes import aten_arguments, common, location
 from mase_hw.ops import Stateful, operator_for
 
 

@@ -243,7 +243,6 @@ def _table(component: kinds.Table) -> Taken:
 
 @lru_cache(1024)
 def _varying(words: tuple[int, ...]) -> int:
-    """Return the bits of a word that are not the same in all words."""
     some, every = 0, -1
     for word in words:
         some |= word

@@ -82,13 +82,14 @@ class Timing:
 
 
 def check_installed(target: RoutableTarget) -> None:
-    """Raise unless nextpnr of the family is here.
+    """Raise unless nextpnr of the family is here, in a version that is not known to be wrong.
 
     Raises:
         ToolError: with the command that installs it.
     """
     try:
-        version(target.distribution)
+        if reason := target.why_wrong(version(target.distribution)):
+            raise ToolError(reason)
     except PackageNotFoundError as error:
         raise ToolError(
             f"nextpnr for {target.title} was not found; install it: "

@@ -26,10 +26,9 @@ from mase_hw.cells.axi_source import AxiSource
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_fork import StreamFork
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import consumers, metadata, update
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import consumers
 from mase_hw.hardware._component_rules import EXACT, taken
 from mase_hw.hardware.clock import Clock, predicted
 from mase_hw.ops import Call
@@ -292,7 +291,6 @@ def terms_of(components: Components) -> dict[str, float]:
 
 
 def _energy(call: Call, netlist: Netlist) -> float:
-    """Return the energy of an inference."""
     if netlist.is_wire or isinstance(netlist.main, StreamFifo) or not netlist.multipliers:
         return 0.0
     first, second = _operand_bits(call)

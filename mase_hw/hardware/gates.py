@@ -223,7 +223,6 @@ class _Nets:
 
     @property
     def count(self) -> int:
-        """How many there are, with the constants."""
         return len(self._numbers) + 2
 
     def join(self, left: tuple[str, list[Bit]], right: tuple[str, list[Bit]]) -> None:
@@ -236,7 +235,6 @@ class _Nets:
                 self._same[gone] = kept
 
     def number(self, inside: str, bit: Bit) -> int:
-        """Return the number of a net of a module."""
         root = self._root(inside, bit)
         if isinstance(root[1], str):
             return CONSTANTS[root[1]]

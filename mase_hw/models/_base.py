@@ -123,3 +123,11 @@ def _write(path: Path, state: Mapping[str, Tensor]) -> None:
         made = scratch / path.name
         save_file({key: value.contiguous() for key, value in state.items()}, made)
         made.replace(path)
+
+
+EIGHT_BITS: Mapping[str, object] = {
+    "by": "type",
+    "default": {
+        "config": {"name": "fixed", "data_in_width": 8, "weight_width": 8, "bias_width": 8}
+    },
+}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from mase_hw._kinds import Table
-from mase_hw.models._base import RegisteredModel
-from mase_hw.models._formats import EIGHT_BITS
+from mase_hw.models._base import EIGHT_BITS, RegisteredModel
 
 SIZES: Table = {
     "image_size": 28,

@@ -18,35 +18,43 @@ from mase_hw.ops._base import (
     unformatted,
 )
 from mase_hw.ops._interface import Interface
-from mase_hw.ops._judging import Judged, Ranking
-from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
-from mase_hw.ops._numbers import (
+from mase_hw.ops._interfaces import (
+    ANY_NUMBER,
+    STATE,
+    Affine,
+    Borrowed,
+    Broadcasting,
     Choosing,
+    Commutative,
+    Configured,
+    Elementwise,
     Exact,
+    Foldable,
+    Gained,
+    Growing,
+    Judged,
     Multiplying,
+    Normalizing,
     Numeric,
+    Ordered,
+    Prepared,
+    Ranking,
+    Recognized,
+    Removable,
     Rescaled,
+    Rewritten,
     Selecting,
+    Stateful,
     Summing,
+    Tiled,
+    Weighted,
     WholeNumbers,
     carried,
     not_carried,
 )
+from mase_hw.ops._masking import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, scaling
 from mase_hw.ops._positions import looked_up
-from mase_hw.ops._rewriting import (
-    ANY_NUMBER,
-    Affine,
-    Borrowed,
-    Commutative,
-    Foldable,
-    Recognized,
-    Removable,
-    Rewritten,
-)
-from mase_hw.ops._state import STATE, Stateful
-from mase_hw.ops._tiling import Broadcasting, Elementwise, Growing, Ordered, Tiled
 from mase_hw.ops._unary import Unary
-from mase_hw.ops._weighting import Configured, Gained, Normalizing, Prepared, Weighted
 from mase_hw.registry import discover, instances
 
 __all__ = [

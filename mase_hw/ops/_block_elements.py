@@ -13,22 +13,21 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from mase_hw.approximation.block_table import BlockTable
 from mase_hw.approximation.domain import Function
-from mase_hw.arithmetic.blocks import decode, significand_bits
-from mase_hw.arithmetic.scaled import MAX_BITS, Scaled, combined_bits, guard_bits
+from mase_hw.approximation.octaves import BlockTable
+from mase_hw.arithmetic.scaled import (
+    MAX_BITS,
+    Scaled,
+    combined_bits,
+    decode,
+    guard_bits,
+    significand_bits,
+)
 from mase_hw.cells import Image, Operation
 from mase_hw.cells.binary_blocks import BinaryBlocks
 from mase_hw.cells.unary_blocks import UnaryBlocks
 from mase_hw.formats import BLOCKS, BlockFormat, names_in
-from mase_hw.geometry.blocks import (
-    block,
-    block_axis,
-    block_order,
-    block_problems,
-    check_tiles,
-    is_block,
-)
+from mase_hw.geometry import blocks
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._elements import Elements
 from mase_hw.ops._one_cell import row_fields
@@ -38,20 +37,23 @@ class BlockElements(Elements[BlockTable]):
     """Element-wise operators on blocks of integers or floats with shared scales."""
 
     def unary_problems(self) -> list[str]:
-        """Return which operands and results are no blocks that can be streamed."""
         call, problems = self.call, list[str]()
         legal = ", ".join(names_in(BLOCKS))
         rank = len(call.result.shape)
         for name, spec in {**call.operands, **call.results}.items():
-            if is_block(spec):
+            if blocks.is_block(spec):
                 # A constant of fewer dimensions is one of the result's shape.
                 missing = rank - len(spec.shape) if name in call.constants else 0
                 shape = (*(1,) * missing, *spec.shape)
-                problems += block_problems(name, replace(spec, shape=shape))
+                problems += blocks.block_problems(name, replace(spec, shape=shape))
             else:
                 problems.append(f"{name} is {spec.format}; beside blocks it must be one of {legal}")
         specs = [*call.operands.values(), *call.results.values()]
-        axes = {block_axis(spec) for spec in specs if is_block(spec) and len(spec.shape) == rank}
+        axes = {
+            blocks.block_axis(spec)
+            for spec in specs
+            if blocks.is_block(spec) and len(spec.shape) == rank
+        }
         if not problems and len(axes) > 1:
             problems.append(
                 f"its blocks lie along dimensions {', '.join(map(str, sorted(axes)))}: "
@@ -74,18 +76,17 @@ class BlockElements(Elements[BlockTable]):
     @property
     def _bits(self) -> tuple[int, int]:
         operands = self.call.operands
-        first, second = (block(operands[name]) for name in ("data_in_0", "data_in_1"))
+        first, second = (blocks.block(operands[name]) for name in ("data_in_0", "data_in_1"))
         return significand_bits(first), significand_bits(second)
 
     @property
     def _guard(self) -> int:
-        return guard_bits(*self._bits, significand_bits(block(self.call.result)))
+        return guard_bits(*self._bits, significand_bits(blocks.block(self.call.result)))
 
     def decode(self, operand: str, codes: Tensor) -> Scaled:
-        return decode(block(self.call.operands[operand]), codes)
+        return decode(blocks.block(self.call.operands[operand]), codes)
 
     def combination(self, operation: str) -> Callable[[Scaled, Scaled], Tensor]:
-        """Return the exact result, encoded in blocks."""
         guard, result = self._guard, self.call.result.quantized
 
         def combine(first: Scaled, second: Scaled) -> Tensor:
@@ -112,7 +113,7 @@ class BlockElements(Elements[BlockTable]):
     def _check_tiles(self) -> None:
         call = self.call
         for name, spec in {**call.operands, **call.results}.items():
-            check_tiles(call.name, name, spec.with_parallelism(*call.result.parallelism))
+            blocks.check_tiles(call.name, name, spec.with_parallelism(*call.result.parallelism))
 
     @staticmethod
     def fit(function: Function, operand: BlockFormat, result: BlockFormat) -> BlockTable:
@@ -139,7 +140,6 @@ class BlockElements(Elements[BlockTable]):
         )
 
     def orders(self, otherwise: dict[str, Order | None]) -> dict[str, Order | None]:
-        """Return the order in which blocks come whole."""
         return dict.fromkeys(
-            [*self.call.streams, *self.call.results], block_order(self.call.result)
+            [*self.call.streams, *self.call.results], blocks.block_order(self.call.result)
         )

@@ -12,7 +12,7 @@ from mase_hw.cells import Netlist
 from mase_hw.errors import UnsupportedError
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, along_batch
-from mase_hw.ops._rewriting import Rewritten
+from mase_hw.ops._interfaces import Rewritten
 
 
 class Composite(Operator, Rewritten):
@@ -32,15 +32,12 @@ class Composite(Operator, Rewritten):
         """
 
     def problems(self, call: Call) -> list[str]:
-        """It must have been taken apart."""
         return [f"{self.name} is no hardware yet: run decompose_transform_pass first"]
 
     def reference(self, call: Call) -> Reference:
-        """None: the operators that it is written with have references."""
         raise UnsupportedError(self.problems(call)[0])
 
     def hardware(self, call: Call) -> Netlist:
-        """None: the operators that it is written with have hardware."""
         raise UnsupportedError(self.problems(call)[0])
 
 

@@ -13,10 +13,9 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from mase_hw.approximation.bounded import Bounded
 from mase_hw.approximation.domain import Function
 from mase_hw.approximation.piecewise import GUARD_BITS, Piecewise, fit
-from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, FunctionTable
+from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, Bounded, FunctionTable
 from mase_hw.approximation.wave import Wave, exceeds_a_turn, fit_wave
 from mase_hw.arithmetic.fixed_point import combine, combined_bits, fixed, too_wide
 from mase_hw.cells import Cell, Image, Operation
@@ -63,7 +62,6 @@ class FixedElements(Elements[FixedFunction]):
 
     @staticmethod
     def fit(function: Function, operand: Fixed, result: Fixed) -> FixedFunction:
-        """Return bounds, else a table, else a polynomial."""
         if function.bounds and (bounded := Bounded.between(function.bounds, operand, result)):
             return bounded
         if operand.width <= MAX_TABLE_INPUT_BITS:
@@ -73,7 +71,6 @@ class FixedElements(Elements[FixedFunction]):
         return fit(function, function.knots, operand, result, function.name, function.steep)
 
     def unary_cell(self, evaluator: FixedFunction) -> Cell:
-        """Return the bounds, the table or the polynomial."""
         beats = self.call.result.beats
         if isinstance(evaluator, Wave):
             evaluator = evaluator.quarter
@@ -87,7 +84,6 @@ class FixedElements(Elements[FixedFunction]):
         return UnaryTable(*fields(self.call), words, beats=beats)
 
     def operand_cell(self, evaluator: FixedFunction) -> Cell | None:
-        """Return the phase of a wave."""
         if not isinstance(evaluator, Wave):
             return None
         data, _, lanes = fields(self.call)

@@ -12,18 +12,8 @@ from collections.abc import Callable
 from torch import Tensor
 
 from mase_hw.approximation.domain import Function
-from mase_hw.approximation.pattern_table import PatternTable
-from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS
-from mase_hw.arithmetic.floats import (
-    Decoded,
-    combine,
-    decode,
-    has_infinity,
-    integer_bits,
-    nan_code,
-    overflow_code,
-    precision_bits,
-)
+from mase_hw.approximation.table import MAX_TABLE_INPUT_BITS, PatternTable
+from mase_hw.arithmetic import floats
 from mase_hw.arithmetic.requantize import operand_problems
 from mase_hw.arithmetic.scaled import MAX_BITS, combined_bits, guard_bits
 from mase_hw.cells import Image, Operation
@@ -62,18 +52,18 @@ class FloatElements(Elements[PatternTable]):
     @property
     def _bits(self) -> tuple[int, int]:
         first, second = self._formats
-        return integer_bits(first), integer_bits(second)
+        return floats.integer_bits(first), floats.integer_bits(second)
 
     @property
     def _guard(self) -> int:
-        return guard_bits(*self._bits, precision_bits(self.call.result.quantized))
+        return guard_bits(*self._bits, floats.precision_bits(self.call.result.quantized))
 
-    def decode(self, operand: str, codes: Tensor) -> Decoded:
-        return decode(self.call.operands[operand].quantized, codes)
+    def decode(self, operand: str, codes: Tensor) -> floats.Decoded:
+        return floats.decode(self.call.operands[operand].quantized, codes)
 
-    def combination(self, operation: str) -> Callable[[Decoded, Decoded], Tensor]:
+    def combination(self, operation: str) -> Callable[[floats.Decoded, floats.Decoded], Tensor]:
         guard, result = self._guard, self.call.result.quantized
-        return lambda left, right: combine(left, right, operation, guard, result)
+        return lambda left, right: floats.combine(left, right, operation, guard, result)
 
     def binary_cell(self, operation: str) -> BinaryFloat:
         first, second = self._formats
@@ -82,16 +72,15 @@ class FloatElements(Elements[PatternTable]):
             *fields(self.call),
             second.encoding,
             Operation[operation.upper()],
-            has_infinity(first),
-            has_infinity(second),
-            overflow_code(result),
-            nan_code(result),
+            floats.has_infinity(first),
+            floats.has_infinity(second),
+            floats.overflow_code(result),
+            floats.nan_code(result),
             self._guard,
             beats=self.call.result.beats,
         )
 
     def unary_problems(self) -> list[str]:
-        """Refuse results that wrap, and operands too wide for a table."""
         problems = self._result_problems()
         for name, spec in {**self.call.operands, **self.call.results}.items():
             problems += operand_problems(name, spec)

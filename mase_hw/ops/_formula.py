@@ -9,8 +9,7 @@ from torch import Tensor
 
 from mase_hw.approximation import EVERYWHERE, Domain, Real, RealMath
 from mase_hw.ops._base import Attributes, overloads
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._rewriting import Borrowed, Spelling
+from mase_hw.ops._interfaces import Borrowed, Judged, Spelling
 from mase_hw.ops._unary import Unary
 
 

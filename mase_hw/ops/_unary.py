@@ -26,11 +26,9 @@ from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example, torch_target
 from mase_hw.ops._elements import Elements, Evaluator
 from mase_hw.ops._elementwise import FUNCTIONS, elements_of
+from mase_hw.ops._interfaces import Elementwise, Numeric, Ordered, Recognized, Spelling
 from mase_hw.ops._library import NAMESPACE, define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell
-from mase_hw.ops._rewriting import Recognized, Spelling
-from mase_hw.ops._tiling import Elementwise, Ordered
 
 
 class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
@@ -61,7 +59,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
             define(f"{name}(Tensor self) -> Tensor", self._composition)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield the equation itself, for a function that ATen has no operator for."""
         if self.targets[0].startswith(f"{NAMESPACE}."):
             yield self._composition(x)
 
@@ -169,7 +166,6 @@ class Unary(Operator, Numeric, Elementwise, Recognized, Ordered):
         return None
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come whole, anything else in any."""
         return elements_of(call).orders(super().orders(call))
 
 

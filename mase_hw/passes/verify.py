@@ -8,10 +8,9 @@ from torch.fx import Node
 
 from mase_hw.errors import MaseError
 from mase_hw.graph import MaseGraph, common, metadata
-from mase_hw.graph.calls import stream_spec, tensor_arguments
-from mase_hw.graph.captured import returned
+from mase_hw.graph.nodes import returned, stream_spec, tensor_arguments
 from mase_hw.graph.shapes import infer_specs
-from mase_hw.ops import OPERAND_NAMES, TensorSpec, operator_for
+from mase_hw.ops import TensorSpec
 from mase_hw.passes._pass import Result, graph_pass
 
 _ASPECTS = ("shape", "dtype", "format", "parallelism")
@@ -55,9 +54,7 @@ def _edges(node: Node) -> Iterator[tuple[str, Node, TensorSpec, TensorSpec]]:
         leaves = [leaf for _, leaf in returned(node) if isinstance(leaf, Node)]
         pairs = [(f"data_in_{index}", producer) for index, producer in enumerate(leaves)]
     elif node.op == "call_function":
-        operator = operator_for(node.target)
-        names = operator.operand_names if operator else OPERAND_NAMES
-        named = tensor_arguments(node, names)
+        named = tensor_arguments(node)
         pairs = [(name, value) for name, value in named if isinstance(value, Node)]
     else:
         pairs = []

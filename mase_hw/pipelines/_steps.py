@@ -1,4 +1,10 @@
-"""The steps of a compression, each from a state to the next."""
+"""The steps of a compression, each from a state to the next.
+
+Schedules of gradual pruning: the sparsity of every stage.
+
+`cubic`: `s_k = s (1 - (1 - k / n)^3)` for stage k of n (Zhu & Gupta 2017, arXiv:1710.01878), fast
+while much is redundant and slow at the end; `even`: `s_k = s k / n`.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +17,14 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from mase_hw._checks import check_bool, check_integer, check_keys
+from mase_hw._checks import check_bool, check_integer, check_keys, check_share
 from mase_hw._config_file import read_formats
 from mase_hw._kinds import Record, Setting, Table
 from mase_hw.data import Split
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import metadata, update
 from mase_hw.passes.compression.learn_steps import LearnedStepModel
 from mase_hw.passes.compression.lora import (
     fuse_lora_weights_transform_pass,
@@ -27,7 +33,6 @@ from mase_hw.passes.compression.lora import (
 from mase_hw.passes.compression.prune import prune_transform_pass
 from mase_hw.passes.compression.prune_activations import prune_activations_transform_pass
 from mase_hw.passes.compression.prune_structure import prune_structure_transform_pass
-from mase_hw.passes.compression.schedule import sparsity_schedule
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
 from mase_hw.passes.formats.quantize import quantize_transform_pass
 from mase_hw.registry import nearest
@@ -284,3 +289,27 @@ def _expanded(name: str, arguments: Record) -> list[tuple[str, Record]]:
     for sparsity in stages:
         steps += [(name, {**rest, "sparsity": sparsity}), ("train", dict(train or {}))]
     return steps[:-1]
+
+
+SCHEDULES: Mapping[str, Callable[[float], float]] = {
+    "cubic": lambda share: 1.0 - (1.0 - share) ** 3,
+    "even": lambda share: share,
+}
+
+
+def sparsity_schedule(name: str, sparsity: object, stages: object) -> list[float]:
+    """Return the sparsity of every stage, the last one `sparsity`.
+
+    Args:
+        name: `cubic` or `even`.
+        sparsity: in the end, from 0 to below 1.
+        stages: number of stages.
+
+    Raises:
+        ConfigError: for an unknown schedule, or a number out of range.
+    """
+    if name not in SCHEDULES:
+        raise ConfigError(f"pruning: schedule is {name!r}; {nearest(str(name), SCHEDULES)}")
+    end = check_share("pruning: sparsity", sparsity)
+    count = check_integer("pruning: stages", stages, 1)
+    return [end * SCHEDULES[name](number / count) for number in range(1, count + 1)]

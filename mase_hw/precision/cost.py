@@ -12,12 +12,10 @@ from torch.fx import Node
 from mase_hw.emit.flow import lowered
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, keeps_format, shares_format, stream_operands
 from mase_hw.hardware.estimate import Estimate, of_cells
 from mase_hw.hardware.explore import with_orders
 from mase_hw.ops import Call, Numeric
-from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.hardware.parallelism import assign_parallelism_transform_pass
 from mase_hw.precision.space import Operand, Option, operator_of
 

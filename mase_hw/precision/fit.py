@@ -15,7 +15,7 @@ from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.hardware.explore import Explorer, Targets, split_targets
 from mase_hw.passes.canonical.decompose import decompose_fused_transform_pass
 from mase_hw.passes.canonical.software_metadata import batches_of

@@ -18,7 +18,7 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.errors import ConfigError, MaseError, PrecisionError, UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location
+from mase_hw.graph.nodes import location
 from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer
 from mase_hw.precision.choice import Chooser, Chosen, choose_together

@@ -26,9 +26,9 @@ from torch.fx import Node
 from mase_hw._results import result_file
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import shares_format
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.formats.agreement import checksum, examples_in
-from mase_hw.passes.formats.edges import shares_format
 from mase_hw.precision.samples import Samples, chunks
 from mase_hw.precision.space import Operand, operator_of
 

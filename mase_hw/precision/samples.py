@@ -18,9 +18,9 @@ from torch.fx import Node
 from mase_hw.data import Split
 from mase_hw.errors import DataError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import ValueRange, metadata, update
+from mase_hw.graph.metadata import ValueRange
+from mase_hw.graph.nodes import metadata, stream_operands, update
 from mase_hw.graph.shapes import run_with
-from mase_hw.graph.streams import stream_operands
 from mase_hw.passes.canonical.software_metadata import (
     add_software_metadata_analysis_pass,
     batch_inputs,

@@ -13,10 +13,8 @@ from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import DEFAULT_FORMAT, Format, family_of, formats
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, keeps_format, shares_format, stream_operands
 from mase_hw.ops import Numeric, Operator, Weighted, operators
-from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.formats.expected_agreement import is_real
 from mase_hw.passes.formats.quantize import (
     LEAST_ERROR,

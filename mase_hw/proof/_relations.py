@@ -239,7 +239,6 @@ def _delays(
 
 
 def _codes(states: States, bits: Sequence[int]) -> npt.NDArray[np.int64]:
-    """Return the value of a register in each state."""
     codes: npt.NDArray[np.int64] = states[:, list(bits)].astype(np.int64) @ (
         1 << np.arange(len(bits))
     )

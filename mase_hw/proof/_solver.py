@@ -24,11 +24,10 @@ from mase_hw._processes import tool_group
 from mase_hw.errors import ProofError, ToolError
 from mase_hw.proof._copies import COPIES, Copies
 from mase_hw.proof._induction import Induction, Relation
-from mase_hw.proof._names import Names
 from mase_hw.proof._reach import Reach
 from mase_hw.proof._relations import Sum, relations
 from mase_hw.proof._simulation import CYCLES, Simulation
-from mase_hw.proof._transition import Transition, cone_registers
+from mase_hw.proof._transition import Names, Transition, cone_registers
 
 WORKER = Path(__file__).with_name("_circuits.py")
 # Assertions of this name say that what others speak of cannot happen; a run must refute them.
@@ -197,7 +196,6 @@ class Circuit:
         }
 
     def _inputs_together(self) -> list[list[int]]:
-        """Return the literals of the bits of each input."""
         groups: dict[str, list[int]] = {}
         for place, (name, _) in sorted(self.names.inputs.items(), key=lambda item: item[1]):
             groups.setdefault(name, []).append(2 * (1 + place))

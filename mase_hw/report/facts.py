@@ -25,7 +25,7 @@ from mase_hw.errors import FormatError, MaseError
 from mase_hw.formats import Format
 from mase_hw.graph.draw import render_svg
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location, metadata
+from mase_hw.graph.nodes import location, metadata
 from mase_hw.graph.table import operator_label, parallelism_label, result_specs, shape_label
 from mase_hw.hardware.estimate import Estimate, EstimateReport, estimate_nodes
 from mase_hw.report.charts import Beat, Range, Span

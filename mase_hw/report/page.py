@@ -118,7 +118,6 @@ def _tables(layers: Sequence[Layer]) -> Iterator[charts.Bar]:
 
 
 def _details(layer: Layer) -> list[tuple[str, str]]:
-    """Details of a chosen layer on the page."""
     rows = [
         ("operator", layer.operator),
         ("source", layer.source or "-"),

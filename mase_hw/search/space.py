@@ -32,7 +32,7 @@ from mase_hw._checks import check_bool
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.passes.compression.prune import ARGUMENTS, report_sparsity_analysis_pass
 from mase_hw.passes.compression.skip import skippable
 from mase_hw.passes.configuration import Configuration
@@ -304,7 +304,6 @@ def settle(mg: MaseGraph, config: Mapping[str, object]) -> dict[str, object]:
 
 
 def _place(node: str, key: str, entries: Mapping[str, Mapping[str, Item]]) -> tuple[str, str]:
-    """Return the node and the key that a reference from a node means."""
     other, dot, rest = key.rpartition(".")
     if not dot:
         return node, key

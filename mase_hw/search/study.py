@@ -213,7 +213,6 @@ def _results(task: Task, study: Study, folder: Path, url: str) -> SearchResult:
 
 
 def _replay(task: Task, result: TrialResult) -> MaseGraph:
-    """Repeat a trial, with its training, for its graph."""
     from optuna.trial import FixedTrial
 
     again, _ = task.measure(FixedTrial(dict(result.parameters)))

@@ -10,7 +10,7 @@ import numpy as np
 from torch.fx import Node
 
 from mase_hw.geometry.beats import Cycles
-from mase_hw.graph.streams import consumers, stream_operands
+from mase_hw.graph.nodes import consumers, stream_operands
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.forks import Edge
 from mase_hw.timing.queue_tree import Late, queues_behind

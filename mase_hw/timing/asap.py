@@ -10,8 +10,8 @@ from torch.fx import Node
 
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.timing.forks import Edge
 from mase_hw.timing.loops import LoopSchedule
 from mase_hw.timing.times import Times

@@ -12,10 +12,10 @@ from mase_hw.cells.cat import Merge
 from mase_hw.cells.rom_source import FIRST_CYCLE
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.physical import PhysicalGraph
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
-from mase_hw.timing.memory import Place
+from mase_hw.timing.memory import Delivery, ExternalMemory, Place
 from mase_hw.timing.stages import Stages, Stream
 from mase_hw.timing.times import MOST_BEATS
 
@@ -65,7 +65,8 @@ class Network:
                     wire = Wire(name, next(iter(netlist.cells[name].outputs)))
                     # A memory streams its words as often as they are used.
                     owner, port = next(key for key, link in netlist.links.items() if link == wire)
-                    words = np.zeros(netlist.cells[owner].inputs[port].beats, dtype=np.int64)
+                    each = netlist.cells[owner].inputs[port].beats * mg.rounds(node)
+                    words = np.zeros(inferences * each, dtype=np.int64)
                     streams[wire] = self._words[place] = Stream(words)
             for name, given in netlist.inputs.items():
                 if Wire("", name) not in streams:
@@ -110,8 +111,27 @@ class Network:
             and (cell.inputs[port].beats == beats or isinstance(cell.motion, Merge))
         }
 
-    def run(self, words: Mapping[Place, Cycles]) -> None:
-        """Compute when beats move.
+    def agree(self, memory: ExternalMemory, rounds: int) -> bool:
+        """Let words from outside come when they do; return whether that came to an end.
+
+        Words that come late are consumed late, and what is consumed late makes room late: both are
+        computed in turn until they agree.
+
+        Args:
+            memory: what the words come from.
+            rounds: how often that is done at most.
+        """
+        delivery, words = Delivery(memory, self._inferences), dict[Place, Cycles]()
+        done = self.run(words)
+        for _ in range(rounds):
+            before, words = words, delivery.words(self.read())
+            if before and all(np.array_equal(before[place], words[place]) for place in words):
+                return done
+            done = self.run(words)
+        return False
+
+    def run(self, words: Mapping[Place, Cycles]) -> bool:
+        """Compute when beats move; return whether that came to an end.
 
         Where nothing forks, it is as if every consumer were always ready: what holds up a producer
         then consumes all that it could have consumed earlier, and no result comes later for it.
@@ -122,11 +142,14 @@ class Network:
         """
         for place, cycles in words.items():
             self._words[place].offered = cycles
+        if self._back:
+            return self._go_round()
         self._stages.run()
         if self._stages.forks and not self._settle():
             self._stages.run()
+        return True
 
-    def go_round(self) -> bool:
+    def _go_round(self) -> bool:
         """Compute when beats move that go through layers on the same hardware.
 
         What enters a layer depends on what left the one before. At first all of that counts as

@@ -25,10 +25,9 @@ from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.errors import EmissionError, MaseError
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import location, metadata
+from mase_hw.graph.nodes import location, metadata, stream_operands
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.timing import order
 from mase_hw.timing.curve import sampled
 from mase_hw.timing.waits import Waits

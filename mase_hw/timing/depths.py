@@ -11,9 +11,9 @@ from torch.fx import Node
 from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.physical import PhysicalGraph
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.timing.alap import Alap
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.forks import Edge, rejoining

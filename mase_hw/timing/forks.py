@@ -7,7 +7,7 @@ from collections import Counter
 from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.streams import consumers
+from mase_hw.graph.nodes import consumers
 
 # An operand of a node.
 Edge = tuple[Node, str]

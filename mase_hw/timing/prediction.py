@@ -9,14 +9,13 @@ import numpy as np
 from torch.fx import Node
 
 from mase_hw.cells import Netlist
-from mase_hw.geometry.beats import Cycles
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.physical import PhysicalGraph, physical
 from mase_hw.graph.reference import output_nodes, spec
 from mase_hw.timing.asap import Asap
 from mase_hw.timing.back_pressure import MOST_LOOP_TIMES, Network
 from mase_hw.timing.loops import LoopSchedule
-from mase_hw.timing.memory import ExternalMemory, Place, deliver, external_memory
+from mase_hw.timing.memory import ExternalMemory, external_memory
 from mase_hw.timing.times import MOST_BEATS, SampledTimes
 
 # Rounds in which late words and the words that are then consumed late agree, or nearly so, and the
@@ -39,8 +38,9 @@ class Prediction:
             from an external memory, whose port the next inference does not share yet.
         work_cycles: cycles that one inference occupies each node.
         memory: what lies outside the chip.
-        sketched: whether the latency is that of some beats of each tensor, because there are too
-            many: consumers count as always ready, and words from outside come evenly.
+        sketched: whether the latency is not known to the cycle. Of too many beats it is that of
+            some of each tensor: consumers count as always ready, and words from outside come
+            evenly. Otherwise words from outside and what waits for them did not agree in time.
     """
 
     interval_cycles: int
@@ -57,19 +57,25 @@ def predict(mg: MaseGraph) -> Prediction:
     work = {node.name: spec(node).beats * mg.rounds(node) for node in mg.inputs}
     work |= {node.name: item.busy_cycles * mg.rounds(node) for node, item in netlists.items()}
     interval = max(work.values())
-    if isinstance(mg, PhysicalGraph):
-        latency, pace, sampled = _of_loops(mg, netlists)
-        return Prediction(max(interval, pace), latency, work, None, sampled)
     memory = external_memory(mg)
     if memory is not None:
         interval = max(interval, memory.cycles)
+    if isinstance(mg, PhysicalGraph):
+        latency, pace, sampled = _of_loops(mg, netlists, memory, sum(work.values()))
+        return Prediction(max(interval, pace), latency, work, memory, sampled)
     if sum(netlist.beats for netlist in netlists.values()) > MOST_BEATS:
         latency, _ = _sampled(mg, netlists, memory)
         return Prediction(interval, latency, work, memory, True)
-    return Prediction(interval, _latency(mg, netlists, memory, sum(work.values())), work, memory)
+    latency, settled = _latency(mg, netlists, memory, sum(work.values()))
+    return Prediction(interval, latency, work, memory, not settled)
 
 
-def _of_loops(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int, int, bool]:
+def _of_loops(
+    mg: PhysicalGraph,
+    netlists: Mapping[Node, Netlist],
+    memory: ExternalMemory | None,
+    cycles: int,
+) -> tuple[int, int, bool]:
     """Return latency and interval of a design with loops, and whether they are sampled.
 
     An inference enters a loop when the one before has entered its last iteration, so that the
@@ -78,14 +84,14 @@ def _of_loops(mg: PhysicalGraph, netlists: Mapping[Node, Netlist]) -> tuple[int,
     iterations = max(mg.sharing.counts.values()) * LOOP_INFERENCES
     beats = sum(netlist.beats * mg.rounds(node) for node, netlist in netlists.items())
     if beats * LOOP_INFERENCES * iterations // 2 <= MOST_LOOP_TIMES:
-        network = Network(mg, netlists, (), LOOP_INFERENCES)
-        if network.go_round():
+        network = _network(mg, netlists, memory, LOOP_INFERENCES)
+        if _settles(network, memory, cycles * LOOP_INFERENCES):
             ends = np.stack(
                 [network.offered(node).reshape(LOOP_INFERENCES, -1)[:, -1] for node in mg.outputs]
             ).max(axis=0)
             first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
             return int(ends[0]) - first, int(ends[-1] - ends[-2]), False
-    return *_sampled(mg, netlists, None), True
+    return *_sampled(mg, netlists, memory), True
 
 
 def _sampled(
@@ -118,28 +124,27 @@ def _steps_outside(memory: ExternalMemory) -> dict[str, dict[str, float]]:
 
 def _latency(
     mg: MaseGraph, netlists: Mapping[Node, Netlist], memory: ExternalMemory | None, cycles: int
-) -> int:
-    """Return the latency of an inference alone.
-
-    Words that come late are consumed late, and what is consumed late makes room late: both are
-    computed in turn until they agree.
-    """
-    regions = memory.regions if memory else ()
-    network = Network(mg, netlists, [(item.node, item.operand) for item in regions])
-    words: dict[Place, Cycles] = {}
-    network.run(words)
-    for _ in range(_settling_rounds(memory, cycles)):
-        assert memory is not None
-        before, words = words, deliver(memory, network.read())
-        if before and all(np.array_equal(before[place], words[place]) for place in words):
-            break
-        network.run(words)
+) -> tuple[int, bool]:
+    """Return the latency of an inference alone, and whether it is known to the cycle."""
+    network = _network(mg, netlists, memory, 1)
+    settled = _settles(network, memory, cycles)
     # An operator may send constants before the first beat.
     first = min(max(0, int(network.departed(node)[0])) for node in mg.inputs)
-    return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first
+    return max(int(network.offered(node)[-1]) for node in output_nodes(mg)) - first, settled
 
 
-def _settling_rounds(memory: ExternalMemory | None, cycles: int) -> int:
+def _network(
+    mg: MaseGraph,
+    netlists: Mapping[Node, Netlist],
+    memory: ExternalMemory | None,
+    inferences: int,
+) -> Network:
+    regions = memory.regions if memory else ()
+    return Network(mg, netlists, [(item.node, item.operand) for item in regions], inferences)
+
+
+def _settles(network: Network, memory: ExternalMemory | None, cycles: int) -> bool:
     if memory is None:
-        return 0
-    return max(2, min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles)))
+        return network.run({})
+    rounds = min(SETTLING_ROUNDS, SETTLING_STEPS // (memory.beats + cycles))
+    return network.agree(memory, max(2, rounds))

@@ -10,8 +10,8 @@ from torch.fx import Node
 
 from mase_hw.cells import Netlist
 from mase_hw.geometry.beats import Cycles
+from mase_hw.graph.nodes import stream_operands
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import stream_operands
 from mase_hw.timing.curve import SAMPLES, Curve, sampled
 from mase_hw.timing.sampled import SampledNode
 from mase_hw.timing.stages import Arrivals, NodeStages, NodeTimes

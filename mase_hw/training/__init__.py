@@ -1,8 +1,7 @@
 """Training: a small loop for modules and graphs, on tensors or any iterable of batches."""
 
-from mase_hw.training.batches import Batch, read_batch
+from mase_hw.training.batches import Batch, Inputs, each, read_batch, size, take, tensors
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.inputs import Inputs, each, size, take, tensors
 from mase_hw.training.loop import (
     EVALUATION_BATCH,
     Trainer,

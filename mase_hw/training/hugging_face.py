@@ -14,9 +14,8 @@ from torch.utils.data import default_collate
 
 from mase_hw._kinds import Setting
 from mase_hw.errors import ConfigError
-from mase_hw.training.batches import Batch
+from mase_hw.training.batches import Batch, Inputs, take
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.inputs import Inputs, take
 from mase_hw.training.loop import Progress, Progressed, Recipe, check_samples, loss_of
 from mase_hw.training.tasks import Task, task_of
 

@@ -23,9 +23,8 @@ from mase_hw._results import whole_file
 from mase_hw.errors import ConfigError, DataError, MaseError
 from mase_hw.graph import MaseGraph
 from mase_hw.graph.captured import batch_size
-from mase_hw.training.batches import Batch, Samples, in_order
+from mase_hw.training.batches import Batch, Samples, in_order, read_inputs, size, take
 from mase_hw.training.history import Epoch, History
-from mase_hw.training.inputs import read_inputs, size, take
 from mase_hw.training.tasks import IGNORED, TASKS, Metric, Task, scores_of, task_of
 
 Progress = Callable[[int, int], None]
@@ -341,7 +340,6 @@ def _outputs(module: object, batch: Batch) -> object:
 
 
 def _shapes(batch: Batch) -> str:
-    """Return the shapes of one sample."""
     inputs = [("", value) for value in batch.args]
     inputs += [(f"{name} ", value) for name, value in batch.kwargs.items()]
     return ", ".join(

@@ -3,6 +3,7 @@
 // `position` asks for, or the last one where there is no such place, it sends `data_in` instead and
 // keeps that. A place that nothing was written to since reset is zero. Both inputs come for every
 // beat: each block of an entry PLACES times, the position of an entry for every beat of the memory.
+// LAYERS such memories take turns: each is sent once, and after the last the first again.
 // Latency 5 cycles, throughput 1 beat per cycle.
 module mase_cache
   import mase_pkg::*;
@@ -11,7 +12,8 @@ module mase_cache
     parameter int unsigned BLOCK = 2,
     parameter int unsigned PLACES = 5,
     parameter int unsigned GROUPS = 3,
-    parameter int unsigned POSITION = 3
+    parameter int unsigned POSITION = 3,
+    parameter int unsigned LAYERS = 1
 ) (
     input logic clk,
     input logic rst,
@@ -29,8 +31,10 @@ module mase_cache
     input  logic             data_out_ready
 );
 
-  localparam int unsigned Depth = GROUPS * PLACES * BLOCK;
+  localparam int unsigned LayerDepth = GROUPS * PLACES * BLOCK;
+  localparam int unsigned Depth = LAYERS * LayerDepth;
   localparam int unsigned AddressWidth = index_width(Depth);
+  localparam int unsigned LayerWidth = index_width(LAYERS);
   localparam int unsigned BeatWidth = index_width(BLOCK);
   localparam int unsigned PlaceWidth = index_width(PLACES);
 
@@ -89,6 +93,39 @@ module mase_cache
       .last(unused_last_place)
   );
 
+  logic [LayerWidth-1:0] layer;
+
+  if (LAYERS > 1) begin : gen_layers
+    localparam int unsigned BeatsWidth = index_width(LayerDepth);
+    logic [BeatsWidth-1:0] unused_layer_beat;
+    logic last_layer_beat;
+    logic unused_last_layer;
+
+    mase_counter #(
+        .COUNT(LayerDepth),
+        .WIDTH(BeatsWidth)
+    ) u_layer_beat (
+        .clk,
+        .rst,
+        .enable(take),
+        .count(unused_layer_beat),
+        .last(last_layer_beat)
+    );
+
+    mase_counter #(
+        .COUNT(LAYERS),
+        .WIDTH(LayerWidth)
+    ) u_layer (
+        .clk,
+        .rst,
+        .enable(take && last_layer_beat),
+        .count(layer),
+        .last(unused_last_layer)
+    );
+  end else begin : gen_layer
+    assign layer = '0;
+  end
+
   logic [PlaceWidth-1:0] wanted;
   logic here;
 
@@ -100,8 +137,8 @@ module mase_cache
   end
   assign here = place == wanted;
 
-  // Which places hold an entry.
-  logic [PLACES-1:0] written_q;
+  // Which places of each layer hold an entry.
+  logic [LAYERS-1:0][PLACES-1:0] written_q;
   logic [1:0] write_q;
 
   always_ff @(posedge clk) begin
@@ -109,7 +146,7 @@ module mase_cache
       written_q <= '0;
       write_q <= '0;
     end else begin
-      if (take && here) written_q[place] <= 1'b1;
+      if (take && here) written_q[layer][place] <= 1'b1;
       write_q <= {write_q[0], take && here};
     end
   end
@@ -132,7 +169,7 @@ module mase_cache
     address_q <= address;
     entry_q <= data_in;
     here_q <= here;
-    there_q <= written_q[place];
+    there_q <= written_q[layer][place];
 
     word_q <= memory[address_q];
     passed_address_q <= address_q;

@@ -171,7 +171,6 @@ class Testbench:
             await Timer((2 * interval + 16) * PERIOD_NS, "ns")
 
     def _answer(self) -> Any:
-        """Start the memory, where there is one."""
         return cocotb.start_soon(self.memory.run()) if self.memory else None
 
     def _begin(self) -> list[Any]:

@@ -16,8 +16,8 @@ import numpy as np
 
 from mase_hw.cells import Cell
 from mase_hw.hardware import clock
-from mase_hw.hardware._delay_rules import Path as Route
 from mase_hw.hardware.clock import Delays
+from mase_hw.hardware.clock import Path as Route
 from mase_hw.hardware.estimate import of_cell, placed_cells
 from tests.bench.clock_units import CHAINS, DEVICE, SEEDS, SPEED, TARGET, UNITS, Unit, checked
 from tests.bench.fit import key_of, source_of

@@ -9,7 +9,7 @@ import pytest
 import mase_hw.proof
 from mase_hw.cells import cells
 from mase_hw.emit.modules import module_texts
-from mase_hw.proof._compared import RECORD, digest
+from mase_hw.proof._prove import RECORD, digest
 from tests.cells.test_exhaustive_cells import compared_cells
 
 

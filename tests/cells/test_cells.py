@@ -16,7 +16,7 @@ from mase_hw.cells._motion import Steps
 from mase_hw.cells._netlist import NetlistBuilder
 from mase_hw.cells.cat import Merge
 from mase_hw.cells.stream_fifo import StreamFifo
-from mase_hw.emit.library import declared_names
+from mase_hw.emit.design import declared_names
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import EmissionError
 from mase_hw.geometry.beats import Cycles

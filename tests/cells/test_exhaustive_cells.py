@@ -10,7 +10,7 @@ from mase_hw.cells.previous import Previous
 from mase_hw.cells.ram_source import RamSource
 from mase_hw.cells.rom_source import RomSource
 from mase_hw.cells.stream_fork import StreamFork
-from mase_hw.proof._compared import recorded
+from mase_hw.proof._prove import recorded
 from tests.cells import (
     test_exhaustive,
     test_exhaustive_block_sums,

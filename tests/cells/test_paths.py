@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mase_hw.emit.library import declared_names
+from mase_hw.emit.design import declared_names
 from tests._quality import ROOT, rtl_files
 
 # What only leads beats on, between units or inside one: the buffer of a memory port is before the

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from mase_hw.deploy.bus import BusOptions
-from mase_hw.deploy.deployment import Deployment
-from mase_hw.deploy.projects import PARTS
+from mase_hw.deploy.deployment import PARTS, Deployment
 from tests.deploy.designs import emit
 
 CASES = {

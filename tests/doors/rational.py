@@ -334,13 +334,7 @@ class Rationals:
         for node, compute in self.nodes:
             try:
                 results = compute(*(known[name] for name in node.input))
-            except (
-                TypeError,
-                AttributeError,
-                ValueError,
-                RuntimeError,
-                ZeroDivisionError,
-            ) as error:
+            except (TypeError, AttributeError, ValueError, RuntimeError, ArithmeticError) as error:
                 raise NotRationalError(f"{node.op_type}: {error}") from error
             for name, result in zip(node.output, results, strict=False):
                 if result.dtype.kind == "f" or not all(map(_is_rational, result.flat)):

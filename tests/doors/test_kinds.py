@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
-from mase_hw.graph.metadata import metadata
-from mase_hw.graph.plain import plain
+from mase_hw.graph._given import plain
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.reference import IntegerReference, spec
 from tests.doors.kinds import KINDS
 
@@ -21,11 +21,7 @@ for library in ("brevitas", "torchao"):
 
 # What has no hardware, by a part of the message that says why, or what to give instead.
 REFUSED = {
-    "ao_converted": "before it was converted",
-    "ao_fx_reference": "before it was converted",
-    "brevitas_attention": "batch dimension moves",
-    "brevitas_cat_of_unlike_scales_alone": "one rounding of a result",
-    "brevitas_embedding": "quantembedding_0",
+    "brevitas_cat_of_unlike_scales_alone": "takes it as fixed",
     "brevitas_float8": "FloatQuant of Brevitas",
     "brevitas_mx": "in groups",
     "brevitas_mx_float": "in groups",
@@ -35,7 +31,6 @@ REFUSED = {
     "torchao_int4_qat_dynamic": "as it runs",
     "torchao_int4_qat_weights": "one scale for each channel",
     "torchao_int4_weights_in_groups": "one scale for each channel",
-    "x86_concatenation": "one rounding of a result",
     "x86_qat": "before it is rounded",
     "x86_residual": "before it is rounded",
     "xnnpack_dynamic": "quantise statically",

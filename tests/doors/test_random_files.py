@@ -22,7 +22,7 @@ import torch
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import MaseError
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.importers.onnx._families import functions
 from mase_hw.ops import Numeric, operators

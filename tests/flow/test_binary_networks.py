@@ -6,7 +6,7 @@ from torch import nn
 
 import mase_hw
 from mase_hw.emit.flow import lowered, quantize
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.models import models
 from tests.engines import as_predicted, exact
 

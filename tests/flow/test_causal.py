@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as attention
 
 import mase_hw
 from mase_hw.emit.flow import to_hardware
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import common, metadata
 from mase_hw.ops import Apply
 from tests.engines import each
 from tests.flow.perceptrons import assert_as_predicted

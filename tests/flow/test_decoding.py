@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import mase_hw
+from mase_hw.cells.cache import Cache
 from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import CaptureError, ConfigError, DataError, SimulationError, UnsupportedError
@@ -220,12 +221,23 @@ SIZES = {
     "vocab_size": 20, "max_position_embeddings": TOKENS,
 }  # fmt: skip
 GROUPED = {**SIZES, "num_key_value_heads": 2}
+SLIDING = {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 0}
+GPT_NEO = {
+    "hidden_size": 16, "num_heads": 4, "intermediate_size": 32, "vocab_size": 20,
+    "max_position_embeddings": TOKENS, "num_layers": 1, "attention_types": [[["global"], 1]],
+    "bos_token_id": 0, "eos_token_id": 0,
+}  # fmt: skip
 GPT2 = {"n_embd": 16, "n_head": 4, "n_layer": 1, "vocab_size": 20, "n_positions": TOKENS}
 DECODERS = {
     "llama": ("LlamaConfig", GROUPED, "LlamaForCausalLM"),
     "gpt2": ("GPT2Config", {**GPT2, "bos_token_id": 0, "eos_token_id": 0}, "GPT2LMHeadModel"),
     "qwen3": ("Qwen3Config", {**GROUPED, "head_dim": 4}, "Qwen3ForCausalLM"),
-}
+    "sliding": ("Qwen3Config", {**GROUPED, "head_dim": 4, **SLIDING}, "Qwen3ForCausalLM"),
+    "qwen2": ("Qwen2Config", GROUPED, "Qwen2ForCausalLM"),
+    "gemma": ("GemmaConfig", {**SIZES, "num_key_value_heads": 1, "head_dim": 4, "pad_token_id": 0},
+              "GemmaForCausalLM"),
+    "gpt-neo": ("GPTNeoConfig", GPT_NEO, "GPTNeoForCausalLM"),
+}  # fmt: skip
 
 
 def decoder(name, tokens=TOKENS, **fields):
@@ -265,14 +277,61 @@ def test_a_decoder_is_exact_over_a_sequence(name, tmp_path):
     exact(project, sequence, stall=0.4)
 
 
+SHARED_LAYERS = {
+    "llama": {"num_hidden_layers": 3},
+    "llama, 1:1": {"num_hidden_layers": 3, "num_key_value_heads": 4},
+    "llama, 3:1": {"num_hidden_layers": 3, "hidden_size": 24, "num_attention_heads": 6},
+    "llama, 8:1": {"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 1},
+    "qwen2": {"num_hidden_layers": 3},
+    "gpt2": {"n_layer": 3},
+    "gemma": {"num_hidden_layers": 3},
+    "sliding": {"num_hidden_layers": 3},
+    "gpt-neo": {"num_layers": 3, "attention_types": [[["global"], 3]]},
+}
+
+
+@pytest.mark.first("llama")
+@pytest.mark.parametrize("name", SHARED_LAYERS)
+def test_layers_with_caches_run_on_the_hardware_of_one(name, tmp_path):
+    _, step, sequence = decoder(name.split(",")[0], **SHARED_LAYERS[name])
+    graph = mase_hw.trace(step, tuple(item[0] for item in sequence))
+    quantized = mase_hw.quantize(graph, data=list(zip(*sequence, strict=True)), reuse=True)
+    layers = 4 if name == "llama, 8:1" else 3
+    project = mase_hw.emit_verilog(quantized, output=tmp_path / "project", parallelism=2)
+    cells = [item.cell for item in project.design.instances]
+    assert [cell.layers for cell in cells if isinstance(cell, Cache)] == [layers, layers]
+    assert exact(project, sequence).as_predicted is True
+    exact(project, sequence, stall=0.4)
+    report = mase_hw.simulate(project, samples=6, resets=8, stall=0.2)
+    assert report.is_right, report.first_mismatch or report.violations
+    assert report.followed >= 2
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["llama", "qwen2"])
+@pytest.mark.parametrize("port", [{}, {"data_width": 32, "bytes_per_cycle": 2}])
+def test_weights_of_layers_with_caches_come_from_outside(name, port, tmp_path):
+    _, step, sequence = decoder(name, num_hidden_layers=3)
+    graph = mase_hw.trace(step, tuple(item[0] for item in sequence))
+    quantized = mase_hw.quantize(graph, data=list(zip(*sequence, strict=True)), reuse=True)
+    memory = {"default": "external", **port}
+    project = mase_hw.emit_verilog(quantized, output=tmp_path / "p", parallelism=4, memory=memory)
+    if port:
+        assert project.design.interval_cycles == project.design.external.cycles
+    report = exact(project, tuple(item.repeat(4, *[1] * (item.ndim - 1)) for item in sequence))
+    assert report.as_predicted is True
+    assert report.latency_cycles == report.predicted_latency_cycles
+    exact(project, sequence, stall=0.4)
+
+
 def test_a_step_of_something_else_is_refused():
     with pytest.raises(ConfigError, match="takes a model of transformers, not a Linear"):
         DecoderStep(nn.Linear(2, 2), 4)
     with pytest.raises(ConfigError, match=f"of {TOKENS + 1} tokens; allowed for Llama"):
         decoder("llama", TOKENS + 1)
-    fields = {"use_sliding_window": True, "sliding_window": 2, "max_window_layers": 0}
-    with pytest.raises(ConfigError, match="layers that keep the keys and values of all"):
-        decoder("qwen3", **fields)
+    fields = {"layer_types": ["linear_attention"] * 2}
+    with pytest.raises(ConfigError, match="keeps a LinearAttentionLayer; allowed are layers"):
+        decoder("llama", **fields)
 
 
 class Written(nn.Module):

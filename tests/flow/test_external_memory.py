@@ -15,8 +15,8 @@ from torch import nn
 
 import mase_hw
 from mase_hw.cells import Image
+from mase_hw.emit.build import pack_image
 from mase_hw.emit.design import DesignSummary
-from mase_hw.emit.external import pack_image
 from mase_hw.emit.flow import quantize
 from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError, SimulationError

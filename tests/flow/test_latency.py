@@ -14,7 +14,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import quantize, to_hardware
 from mase_hw.graph import trace
-from mase_hw.timing import back_pressure
+from mase_hw.timing import back_pressure, prediction
 from mase_hw.timing.prediction import predict
 
 
@@ -144,6 +144,40 @@ def test_late_weights_hold_branches_up(tmp_path):
     torch.manual_seed(0)
     memory = {"default": "external", "latency_cycles": 20, "bytes_per_cycle": 4}
     check(Inception(4, 2, 3, 2, 2), (4, 6, 7), tmp_path / "project", 2, memory=memory)
+
+
+class Gates(nn.Module):
+    """Layers of the same input, multiplied, and a layer behind them, twice."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(6))
+
+    def forward(self, x):
+        for up, gate, down in (self.layers[:3], self.layers[3:]):
+            x = x + down(up(x) * torch.sigmoid(gate(x)))
+        return x
+
+
+@pytest.mark.parametrize("port", [{"data_width": 32}, {"outstanding": 2, "burst_beats": 4}])
+def test_layers_that_wait_for_the_same_port_come_as_predicted(port, tmp_path):
+    torch.manual_seed(0)
+    graph = quantize(trace(Gates(32).eval(), torch.randn(3, 32)))
+    memory = {"default": "external", **port}
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=4, memory=memory)
+    found = predict(to_hardware(graph, parallelism=4, memory=memory))
+    assert not found.sketched
+    assert found.latency_cycles > found.memory.cycles > max(found.work_cycles.values())
+    report = mase_hw.simulate(project, samples=1)
+    assert report.bit_exact
+    assert report.latency_cycles == report.predicted_latency_cycles == found.latency_cycles
+
+
+def test_a_latency_that_does_not_settle_is_no_promise(monkeypatch):
+    torch.manual_seed(0)
+    graph = quantize(trace(Gates(32).eval(), torch.randn(3, 32)))
+    monkeypatch.setattr(prediction, "SETTLING_ROUNDS", 2)
+    assert predict(to_hardware(graph, parallelism=4, memory="external")).sketched
 
 
 class Skip(nn.Module):

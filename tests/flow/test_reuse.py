@@ -178,18 +178,49 @@ def test_a_model_without_layers_that_are_alike_is_refused(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
-def test_a_mask_that_all_layers_take_is_named():
-    class Masked(nn.Module):
+class Masked(nn.Module):
+    """Encoder layers that all read which tokens are padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = encoder(norm_first=False)[1]
+
+    def forward(self, x, padding):
+        return self.layers(x, src_key_padding_mask=padding)
+
+
+@pytest.mark.full
+def test_layers_may_all_read_a_mask(tmp_path):
+    inputs = torch.randn(4, 6, 8), torch.rand(4, 6) > 0.7
+    inputs[1][:, 0] = False
+    graph = mase_hw.quantize(mase_hw.trace(Masked().eval(), inputs), reuse=True)
+    assert loops_of(graph)[0].takes
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2)
+    assert check(project, inputs=inputs).as_predicted is True
+    check(project, inputs=inputs, stall=0.4)
+
+
+def test_what_is_read_by_all_layers_gets_its_formats_with_them(tmp_path):
+    inputs = torch.randn(4, 6, 8), torch.zeros(4, 6, dtype=torch.bool)
+    graph = mase_hw.quantize(mase_hw.trace(Masked().eval(), inputs))
+    with pytest.raises(EmissionError, match=r"layers that all read .* give the captured model"):
+        mase_hw.emit_verilog(graph, output=tmp_path / "p", reuse=True)
+
+
+def test_a_stream_that_all_layers_take_beside_their_own_is_named():
+    class Beside(nn.Module):
         def __init__(self):
             super().__init__()
-            self.layers = encoder(norm_first=False)[1]
+            self.layers = nn.ModuleList(Block(8, 16) for _ in range(3))
 
-        def forward(self, x, padding):
-            return self.layers(x, src_key_padding_mask=padding)
+        def forward(self, x):
+            first = x.sigmoid()
+            for layer in self.layers:
+                x = layer(x) * first
+            return x
 
-    inputs = torch.randn(2, 6, 8), torch.zeros(2, 6, dtype=torch.bool)
-    with pytest.raises(EmissionError, match=r"2 follow each other and are alike, but all of them"):
-        mase_hw.quantize(mase_hw.trace(Masked().eval(), inputs), reuse=True)
+    with pytest.raises(EmissionError, match=r"3 follow each other and are alike, but all of them"):
+        mase_hw.quantize(mase_hw.trace(Beside().eval(), torch.randn(4, 8)), reuse=True)
 
 
 def test_a_quantized_graph_says_how_its_formats_become_alike(tmp_path):
@@ -216,11 +247,50 @@ def test_a_result_from_between_layers_is_no_layer_for_reuse():
         mase_hw.quantize(mase_hw.trace(Two().eval(), torch.randn(4, 8)), reuse=True)
 
 
-def test_targets_and_external_weights_are_refused(graph):
+def test_targets_and_weights_outside_that_are_taken_several_times_are_refused(graph):
     with pytest.raises(ParallelismError, match="with reuse no target such as"):
         to_hardware(graph, parallelism={"target_interval": 100})
-    with pytest.raises(ConfigError, match="with reuse all constants lie on the chip"):
+    with pytest.raises(ConfigError, match="each layer takes its weight 5 times an inference"):
         to_hardware(graph, memory="external")
+
+
+def test_layers_with_weights_at_different_places_are_refused(graph):
+    (loop,) = loops_of(graph)
+    name = next(node.name for node in loop.layers[1] if node.name.endswith("_up"))
+    with pytest.raises(ConfigError, match="run on the same hardware, and their constants lie at"):
+        to_hardware(graph, memory={name: {"weight": "external"}})
+
+
+@pytest.mark.parametrize(
+    "port", [{"data_width": 32, "bytes_per_cycle": 1}, {"latency_cycles": 200, "outstanding": 2}]
+)
+def test_weights_of_all_layers_come_from_outside(port, tmp_path):
+    """Some are bound by the port, some by how long activations go round."""
+    graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
+    memory = {"default": "external", **port}
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2, memory=memory)
+    outside = project.design.external
+    (up,) = (region for region in outside.regions if region.node.endswith("_up"))
+    assert (up.words, up.rounds, up.repeats) == (LAYERS * 8 * 16 // 4, 1, 1)
+    bound = project.design.interval_cycles == outside.cycles
+    assert bound == ("bytes_per_cycle" in port)
+    report = check(project, samples=40)
+    assert report.as_predicted is True
+    assert report.latency_cycles == report.predicted_latency_cycles
+    check(project, samples=10, stall=0.4)
+    assert mase_hw.simulate(project, samples=6, resets=6, stall=0.2).is_right
+
+
+def test_biases_may_stay_on_the_chip(tmp_path):
+    graph = mase_hw.quantize(mase_hw.trace(chain(), torch.randn(16, 6)), reuse=True)
+    layers = [node for item in loops_of(graph) for layer in item.layers for node in layer]
+    linear = [node.name for node in layers if node.name.endswith(("_up", "_down"))]
+    memory = {name: {"weight": "external"} for name in linear}
+    project = mase_hw.emit_verilog(graph, output=tmp_path / "p", parallelism=2, memory=memory)
+    operands = {region.operand for region in project.design.external.regions}
+    assert operands == {"weight"}
+    assert len(project.design.external.regions) == 2
+    assert exact(project, samples=30).as_predicted is True
 
 
 class Mixer(nn.Module):

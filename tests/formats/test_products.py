@@ -13,8 +13,8 @@ from mase_hw.emit.preflight import preflight
 from mase_hw.formats import make_format
 from mase_hw.graph import trace
 from mase_hw.graph.reference import IntegerReference, output_nodes, spec
-from mase_hw.models.digits_mlp import DigitsMLP
-from mase_hw.models.mnist_cnn import MnistCNN
+from mase_hw.models.convolutional import MnistCNN
+from mase_hw.models.perceptrons import DigitsMLP
 from mase_hw.ops import operators
 from tests.engines import exact
 

@@ -7,7 +7,7 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import MaseGraph, trace
-from mase_hw.graph.plain import plain
+from mase_hw.graph._given import plain
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes.configuration import FLOAT
 from tests.bench.architectures import ARCHITECTURES, model_and_inputs

@@ -9,8 +9,7 @@ from torch import nn
 
 from mase_hw.formats import make_format
 from mase_hw.graph import common, trace, update
-from mase_hw.graph._layout import lay_out
-from mase_hw.graph.draw import _CHARACTER_WIDTH, render_svg
+from mase_hw.graph.draw import _CHARACTER_WIDTH, lay_out, render_svg
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
 SVG = "{http://www.w3.org/2000/svg}"

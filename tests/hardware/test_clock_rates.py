@@ -12,8 +12,7 @@ import mase_hw
 from mase_hw.cells import Adder, Mux, Table
 from mase_hw.cells._components import Component
 from mase_hw.cli import build_app
-from mase_hw.hardware._delay_rules import RULES, Path, path
-from mase_hw.hardware.clock import Delays, delays
+from mase_hw.hardware.clock import RULES, Delays, Path, delays, path
 from mase_hw.hardware.estimate import estimate_nodes
 from tests.bench.clock_fit import (
     Observation,

@@ -17,8 +17,7 @@ from mase_hw.errors import OutputError, RoutingError, ToolError
 from mase_hw.hardware import _nextpnr
 from mase_hw.hardware import route as routing
 from mase_hw.hardware._nextpnr import Segment, explain, parse_report, stage_of
-from mase_hw.hardware._path import Instance, critical_path
-from mase_hw.hardware.route import find_part, routable, route
+from mase_hw.hardware.route import Instance, critical_path, find_part, routable, route
 from mase_hw.hardware.targets import RoutableTarget, targets
 
 REPORT = Path(__file__).with_name("nextpnr_ecp5.json")

@@ -13,10 +13,9 @@ from mpmath.libmp import to_rational
 from torch import nn
 
 from mase_hw.approximation import FAST, Domain, Precise
-from mase_hw.approximation.bounded import Bounded
 from mase_hw.approximation.errors import sample_codes
 from mase_hw.approximation.piecewise import Piecewise, fit
-from mase_hw.approximation.table import FunctionTable
+from mase_hw.approximation.table import Bounded, FunctionTable
 from mase_hw.approximation.wave import Wave
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import OVERFLOW_MODES, ROUNDING_MODES, Fixed

@@ -10,8 +10,10 @@ from mase_hw.errors import ConfigError, DataError, MaseError, UnsupportedError
 from mase_hw.formats import make_format
 from mase_hw.graph import common, metadata, trace, update
 from mase_hw.ops import TensorSpec
-from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.init_metadata import init_metadata_analysis_pass
+from mase_hw.passes.canonical.common_metadata import (
+    add_common_metadata_analysis_pass,
+    init_metadata_analysis_pass,
+)
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.count import (
     count_flops_analysis_pass,

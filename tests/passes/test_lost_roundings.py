@@ -15,7 +15,7 @@ from mase_hw.emit.flow import lowered, quantize
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import common, metadata
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.passes.formats.lost_roundings import lost_roundings
 

@@ -9,7 +9,7 @@ from torch import nn
 import mase_hw
 from mase_hw.emit.flow import quantize
 from mase_hw.graph import trace
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.ops import Apply
 from mase_hw.passes.formats.bridge import bridge_formats_transform_pass

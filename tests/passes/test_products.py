@@ -11,7 +11,7 @@ from torch.nn.functional import linear
 import mase_hw
 from mase_hw.emit.flow import canonicalize, quantize
 from mase_hw.emit.preflight import preflight
-from mase_hw.formats.mxint import MXInt
+from mase_hw.formats.mx import MXInt
 from mase_hw.graph import common, metadata, trace, update
 from mase_hw.ops.products.grouped_product import grouped_linear
 from mase_hw.passes.configuration import FLOAT

@@ -9,13 +9,14 @@ from mase_hw.emit.flow import canonicalize
 from mase_hw.emit.preflight import preflight
 from mase_hw.errors import MaseError
 from mase_hw.graph import metadata, trace
+from mase_hw.graph.nodes import erase_node
 from mase_hw.ops import Apply
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.canonical.fold import (
     fold_constants_transform_pass,
     fold_into_producer_transform_pass,
 )
-from mase_hw.passes.canonical.remove_identity import erase_node, remove_identity_transform_pass
+from mase_hw.passes.canonical.remove_identity import remove_identity_transform_pass
 from mase_hw.passes.count import count_parameters_analysis_pass
 from mase_hw.passes.verify import verify_analysis_pass
 from tests.modules import Layers
@@ -58,7 +59,7 @@ def test_identities_leave_and_their_uses_follow():
 def test_erasing_a_node_in_use_is_refused_with_torchs_reason():
     mg = prepared(Noop(), torch.randn(3, 4))
     with pytest.raises(MaseError, match=r"node drop at .*but it still had 1 users"):
-        erase_node(mg, mg.node("drop"))
+        erase_node(mg.node("drop"))
     assert "drop" in names(mg)
 
 

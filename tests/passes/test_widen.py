@@ -10,7 +10,7 @@ from torch import Tensor
 import mase_hw
 from mase_hw.emit.preflight import preflight
 from mase_hw.formats import Format
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.ops import Apply
 from mase_hw.passes.formats.expected_agreement import model_agreement
 

@@ -20,7 +20,7 @@ from mase_hw.emit.flow import canonicalize, lowered
 from mase_hw.emit.warnings import warnings
 from mase_hw.errors import ConfigError, DataError, MaseError, PrecisionError
 from mase_hw.formats import make_format
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.hardware.estimate import Estimate
 from mase_hw.hardware.explore import Explorer, Targets

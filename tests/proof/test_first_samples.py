@@ -5,7 +5,7 @@ import pytest
 from mase_hw.cells import Port, cells
 from mase_hw.cells.argmax import Argmax
 from mase_hw.cells.stream_fifo import StreamFifo
-from mase_hw.emit.library import library
+from mase_hw.emit.design import library
 from mase_hw.formats import StreamField
 from mase_hw.proof import prove_start, subjects
 

@@ -11,7 +11,7 @@ from mase_hw.cells.axi_source import AxiSource as AxiSourceCell
 from mase_hw.cells.layer_source import LayerSource as LayerSourceCell
 from mase_hw.cells.loop_exit import LoopExit as ExitCell
 from mase_hw.cells.stream_fork import StreamFork
-from mase_hw.emit.library import library
+from mase_hw.emit.design import library
 from mase_hw.formats import StreamField
 from mase_hw.proof import prove, prove_part
 from mase_hw.proof._parts import (

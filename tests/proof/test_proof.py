@@ -20,14 +20,14 @@ from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.cells.unary_blocks import UnaryBlocks
 from mase_hw.cli import build_app
-from mase_hw.emit.library import library
+from mase_hw.emit.design import library
 from mase_hw.emit.modules import module_texts
 from mase_hw.errors import ConfigError, ProofError, ToolError
 from mase_hw.formats import StreamField
 from mase_hw.proof import ProofReport, ProofRow, prove, prove_cell, subjects
 from mase_hw.proof import _solver as solver
-from mase_hw.proof._compared import compared
 from mase_hw.proof._harness import Proof
+from mase_hw.proof._prove import compared
 from mase_hw.timing.bounds import streams
 
 LIMIT_SECONDS = 8.0

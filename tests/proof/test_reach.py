@@ -10,7 +10,7 @@ from mase_hw.cells import Port
 from mase_hw.cells.cat import Cat
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.emit.library import library
+from mase_hw.emit.design import library
 from mase_hw.errors import ToolError
 from mase_hw.formats import StreamField
 from mase_hw.proof import _reach as reach_module

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import mase_hw
-from mase_hw.sim.bunches import LEAST_INFERENCES, between_bunches, keep_interval
+from mase_hw.sim.simulate import LEAST_INFERENCES, between_bunches, keep_interval
 from tests.engines import exact
 
 LATENCY, INTERVAL = 300, 100

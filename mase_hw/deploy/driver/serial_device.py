@@ -115,7 +115,6 @@ class SerialDevice:
 
 
 def _opened(name: str, baud: int, timeout_s: float) -> Line:
-    """Open a port by its name."""
     import serial
 
     line: Line = serial.Serial(name, baud, timeout=timeout_s)

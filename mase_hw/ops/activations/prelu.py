@@ -17,8 +17,8 @@ from mase_hw.cells.prelu_fixed import PreluFixed
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
+from mase_hw.ops._interfaces import Elementwise
 from mase_hw.ops._one_cell import fields, one_cell
-from mase_hw.ops._tiling import Elementwise
 
 
 class PReLU(Operator, Elementwise):
@@ -48,7 +48,6 @@ class PReLU(Operator, Elementwise):
         return evaluate
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the cell and the ROM of its slopes."""
         weight = call.operands["weight"].quantized.encoding
         return one_cell(call, PreluFixed(*fields(call), weight, beats=call.result.beats))
 

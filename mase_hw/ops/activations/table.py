@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mase_hw.approximation import Real, RealMath
 from mase_hw.ops._formula import Formula, OneScale, Shrink
-from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._interfaces import Spelling
 
 # Klambauer et al. 2017, arXiv:1706.02515, as torch has them.
 ALPHA = 1.6732632423543772848170429916717

@@ -3,6 +3,11 @@
 By a power of two it is rounded once. By another constant it is a product with its inverse, and by a
 stream a product with its reciprocal, which is rounded before. What is rounded to whole numbers is
 the rounded quotient; of whole numbers and a constant it is exact.
+
+Quotients of whole numbers by a constant: `y = trunc(x / d)`, exact.
+
+It is a product with `ceil(2**s / d)`, whose lower `s` bits are lost. With `s` the bits of `x` and
+`d` together, it is too large by less than `1 / d`, which reaches no other whole number.
 """
 
 from __future__ import annotations
@@ -18,6 +23,8 @@ from mase_hw._aten import aten
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
+from mase_hw.cells.cast_mixed import CastMixed
+from mase_hw.formats import FIXED_POINT, Format, Rounding
 from mase_hw.ops._base import (
     Apply,
     Call,
@@ -28,9 +35,9 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
-from mase_hw.ops._one_cell import fields, one_cell
-from mase_hw.ops._rewriting import Affine, Rewritten
-from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._interfaces import Affine, Elementwise, Exact, Rewritten, WholeNumbers
+from mase_hw.ops._library import define
+from mase_hw.ops._one_cell import fields, one_cell, row_fields
 
 
 class Div(Operator, Elementwise, Rewritten, Affine):
@@ -46,7 +53,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
     )
 
     def bind(self, call: Call) -> Call:
-        """Take a constant divisor of one element for an attribute."""
         divisor = call.constants.get("data_in_1")
         if divisor is None or divisor.numel() != 1 or "data_in_0" in call.constants:
             return call
@@ -61,7 +67,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         return torch.tensor(1.0 / divisor), torch.zeros(())
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Multiply with what is not a power of two."""
         divisor = call.attributes.get("divisor")
         rounds = call.attributes.get("rounding_mode") is not None
         is_cast = divisor is not None and _is_power(divisor) and not rounds
@@ -81,7 +86,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
 
     @staticmethod
     def _refused(call: Call) -> list[str]:
-        """Return why there is no quotient."""
         divisor = call.attributes.get("divisor", 0)
         if _is_whole(call) and not (divisor > 0 and divisor == int(divisor)):
             return ["it divides whole numbers; only one constant above zero divides them"]
@@ -105,7 +109,6 @@ class Div(Operator, Elementwise, Rewritten, Affine):
         return lambda codes: result.from_fixed(codes * sign, fraction)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a cast of the same codes with more fraction bits."""
         data, result, lanes = fields(call)
         quotient = replace(data, fraction=data.fraction + self._shift(call))
         negate = call.attributes["divisor"] < 0
@@ -143,3 +146,55 @@ def _whole_quotient(data: Tensor, divisor: int, mode: str) -> Tensor:
 
 def _is_power(divisor: float) -> bool:
     return bool(math.frexp(abs(divisor))[0] == 0.5)
+
+
+MAX_OPERAND_BITS = 30
+
+
+def _quotient(values: Tensor, divisor: int) -> Tensor:
+    return torch.div(values, divisor, rounding_mode="trunc")
+
+
+define("quotient(Tensor self, int divisor) -> Tensor", _quotient, opaque=True)
+
+
+class Quotient(Operator, Elementwise, WholeNumbers, Exact):
+    """The divisor is above zero; a quotient is rounded toward zero."""
+
+    name = "quotient"
+    targets = ("mase.quotient.default",)
+    families = FIXED_POINT
+    exact_everywhere = False
+
+    def exact_result(self, call: Call, fraction: int) -> Format | None:
+        return replace(fixed(call.operands["data_in_0"]), frac_width=0)
+
+    def problems(self, call: Call) -> list[str]:
+        problems = super().problems(call)
+        data = call.operands["data_in_0"].format
+        if not problems and fixed(call.operands["data_in_0"]).frac_width:
+            problems.append(f"it divides whole numbers, not {data}")
+        elif not problems and fixed(call.operands["data_in_0"]).width > MAX_OPERAND_BITS:
+            problems.append(f"it divides {data}; at most {MAX_OPERAND_BITS} bits are divided")
+        return problems
+
+    def reference(self, call: Call) -> Reference:
+        result, divisor = call.result.quantized, int(call.attributes["divisor"])
+        return lambda codes: result.from_fixed(_quotient(codes, divisor), 0)
+
+    def hardware(self, call: Call) -> Netlist:
+        divisor = int(call.attributes["divisor"])
+        shift = fixed(call.operands["data_in_0"]).width + divisor.bit_length()
+        multiplier = -(-(1 << shift) // divisor)
+        data, result, lanes, rows, length = row_fields(call)
+        result = replace(result, rounding=Rounding.TOWARD_ZERO)
+        factor = multiplier.bit_length(), multiplier, shift
+        cell = CastMixed(data, result, lanes, rows, length, *factor, beats=call.result.beats)
+        return one_cell(call, cell)
+
+    def examples(self) -> list[Example]:
+        x = torch.randint(0, 99, (3, 7), generator=torch.Generator().manual_seed(0))
+        return [
+            (Apply(lambda x: torch.div(x, 5, rounding_mode="trunc")), (x - 50,)),
+            (Apply(lambda x: x // 7), (x,)),
+        ]

@@ -29,20 +29,26 @@ from mase_hw.ops._base import (
     torch_target,
 )
 from mase_hw.ops._elementwise import ELEMENTWISE, elements_of
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import (
+from mase_hw.ops._interfaces import (
+    Affine,
+    Borrowed,
+    Broadcasting,
     Choosing,
+    Commutative,
+    Elementwise,
     Exact,
+    Foldable,
+    Gained,
+    Judged,
     Multiplying,
     Numeric,
+    Ordered,
+    Rewritten,
     Selecting,
     Summing,
     WholeNumbers,
 )
 from mase_hw.ops._one_cell import one_cell
-from mase_hw.ops._rewriting import Affine, Borrowed, Commutative, Foldable, Rewritten
-from mase_hw.ops._tiling import Broadcasting, Elementwise, Ordered
-from mase_hw.ops._weighting import Gained
 from mase_hw.ops.movement._indices import broadcast_orders
 
 
@@ -85,7 +91,6 @@ class Binary(Operator, Broadcasting, Elementwise, WholeNumbers, Exact, Numeric, 
         )
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a cell; a constant operand comes from a ROM as beats of the result."""
         return one_cell(call, elements_of(call).binary_cell(self.operation))
 
     def block_axis(self, name: str) -> int | None:
@@ -176,7 +181,6 @@ class Mul(Binary, Commutative, Borrowed, Foldable, Affine, Multiplying, Judged):
         return factors, torch.zeros(())
 
     def fold(self, call: Call, producer: Call) -> Mapping[str, Tensor] | None:
-        """Return the weights of a producer that takes a row of factors, and its biases."""
         if len(call.constants) != 1 or not isinstance(producer.operator, Gained):
             return None
         (factors,), size = call.constants.values(), call.result.shape[-1]
@@ -208,7 +212,6 @@ class Sub(Add, Judged):
         return first - second
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """One element of the first less one of the second."""
         return [({"data_in_0": 1, "data_in_1": -1}, 1)]
 
 

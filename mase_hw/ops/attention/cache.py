@@ -29,10 +29,8 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._interfaces import STATE, Numeric, Ordered, Stateful, Tiled
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._state import STATE, Stateful
-from mase_hw.ops._tiling import Ordered, Tiled
 
 
 def _empty(entry: Tensor, dim: int, places: int) -> Tensor:
@@ -71,7 +69,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return call.operands["data_in_0"].format
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """Numbers of places are whole, without sign, and have the bits of the last one's."""
         if name != "data_in_1":
             return None
         width = max(MIN_WIDTH_BITS, (call.attributes["places"] - 1).bit_length())
@@ -80,7 +77,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Write the entry, and return all of them."""
         state = operands[STATE]
         entry, position = operands["data_in_0"], operands["data_in_1"]
         result = _written(state, entry.to(state.dtype), position, arguments["dim"])
@@ -108,7 +104,6 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return the entry and its place for every beat of the result, and the memory."""
         entry, places = call.operands["data_in_0"], call.attributes["places"]
         block = entry.tiles[1]
         net = NetlistBuilder(call.ports)
@@ -129,15 +124,12 @@ class Cache(Operator, Stateful, Numeric, Ordered, Tiled):
         return net.netlist(data_out_0=net.add(cell, data_in=data, position=position))
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Place by place, in torch's order."""
         return dict.fromkeys((*call.streams, *call.results))
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements of an entry come and go together."""
         return [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One entry and one place at a time."""
         return {
             ("data_in_0", 1): 1,
             ("data_in_1", 0): 1,

@@ -100,7 +100,6 @@ class ScaledDotProductAttention(Composite, Masked):
         return [aten.flatten.using_ints(result, -4, -3) if grouped else result]
 
     def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
-        """Return it with a mask; None where it drops some weights."""
         if call.attributes.get("dropout_p"):
             return None
         constant = mask.seen

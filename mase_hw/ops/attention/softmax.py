@@ -41,13 +41,19 @@ from mase_hw.ops._base import (
     example,
     example_values,
 )
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._interfaces import (
+    ANY_NUMBER,
+    Broadcasting,
+    Exact,
+    Growing,
+    Judged,
+    Recognized,
+    Rescaled,
+    Spelling,
+)
 from mase_hw.ops._library import define
 from mase_hw.ops._masking import Mask, Masked, for_scores
-from mase_hw.ops._numbers import Exact, Rescaled
 from mase_hw.ops._one_cell import shortest_beats
-from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Spelling
-from mase_hw.ops._tiling import Broadcasting, Growing
 from mase_hw.ops.movement._indices import aligned_order
 from mase_hw.ops.reductions._reduce import Rows
 
@@ -92,12 +98,10 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
     masked_argument = "self"
 
     def dim(self, call: Call) -> int:
-        """Return the dimension of the rows."""
         rank = max(1, len(call.operands["data_in_0"].shape))
         return int(call.attributes["dim"]) % rank
 
     def bind(self, call: Call) -> Call:
-        """Take a constant mask, which has no number format, as an attribute."""
         operands, constants = dict(call.operands), dict(call.constants)
         mask = constants.pop("mask", None)
         if mask is None:
@@ -107,7 +111,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return replace(call, operands=operands, constants=constants, attributes=known)
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """What is kept is a number without sign: zero, or not."""
         if name != "data_in_1":
             return None
         fields = {"name": "fixed", "width": MIN_WIDTH_BITS, "frac_width": 0, "signed": False}
@@ -123,7 +126,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return problems or self._arithmetic(call).problems
 
     def masked(self, call: Call, operands: Mapping[str, Tensor], mask: Mask, scale: float) -> Any:
-        """Return it with a mask and a scale; a bias is added before."""
         data, shape = operands["data_in_0"], call.result.shape
         if self.dim(call) != len(shape) - 1 or call.attributes.get("mask") is not None:
             return None
@@ -135,7 +137,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return torch.ops.mase.masked_softmax.default(data, mask.seen, -1, scale, kept)
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        """Return it with another scale, which is in its table of exponentials."""
         mask, scale = call.attributes.get("mask"), float(call.attributes.get("scale", 1.0))
         given = operands["data_in_0"], mask, self.dim(call), scale * unit
         result: Tensor = torch.ops.mase.masked_softmax.default(*given)
@@ -151,7 +152,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return fixed_of(places + 2, places)
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """As other rows; what is kept streams as the elements do."""
         found = super().orders(call)
         if "data_in_1" in call.operands:
             data = call.operands["data_in_0"].with_order(found["data_in_0"])
@@ -162,12 +162,10 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return found
 
     def growing(self, call: Call) -> list[frozenset[str]]:
-        """Return all streams, where rows lie along the last dimension."""
         last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1
         return [frozenset({*call.streams, "data_out_0"})] if last else []
 
     def is_triangular(self, call: Call) -> bool:
-        """True if the mask leaves out all that is above the diagonal."""
         mask = call.attributes.get("mask")
         last = self.dim(call) == len(call.operands["data_in_0"].shape) - 1
         return mask is not None and last and mask.dim() > 1 and not bool(mask.triu(1).any())
@@ -185,7 +183,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell, and the memory of a mask."""
         data, arithmetic = call.operands["data_in_0"], self._arithmetic(call)
         reciprocal, width = arithmetic.reciprocal, arithmetic.word_fraction + 1
         net, mask = NetlistBuilder(call.ports), self._mask(call)
@@ -225,12 +222,10 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         return bool((mask | ~torch.ones_like(mask).tril()).all())
 
     def operations(self, call: Call) -> int:
-        """A difference, an exponential, a sum and a product for each element."""
         return 4 * call.result.elements
 
     @staticmethod
     def _mask(call: Call) -> Tensor | None:
-        """Return the mask in the shape of one inference."""
         mask = call.attributes.get("mask")
         return None if mask is None else mask.expand(call.operands["data_in_0"].shape)
 
@@ -242,7 +237,6 @@ class Softmax(Rows, Broadcasting, Exact, Masked, Growing, Recognized, Judged, Re
         )
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield it behind a product with a number."""
         for dtype in (None, torch.float32):
             scaled = torch.softmax(x * ANY_NUMBER, -1, dtype=dtype)
             yield scaled, {"mask": None, "dim": -1, "scale": ANY_NUMBER}

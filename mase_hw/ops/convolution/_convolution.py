@@ -25,10 +25,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Configured, Weighted
+from mase_hw.ops._interfaces import Configured, Judged, Numeric, Ordered, Tiled, Weighted
 from mase_hw.ops.convolution._volumes import image_orders, no_batch
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
@@ -61,7 +58,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judge
     families = SCALARS | BLOCKS | SCALED
 
     def block_axis(self, name: str) -> int:
-        """Blocks lie along the channels, counted from the last dimension."""
         return -1 if name == "bias" else -1 - self.dimensions
 
     def problems(self, call: Call) -> list[str]:
@@ -119,14 +115,12 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judge
         return image_orders(call)
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Channels and results are free of each other, unless each channel is for itself."""
         return [[("data_in_0", 0), ("data_out_0", 0)]] if self._separate(call) else []
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window that slides over the image, and the sums."""
         data, product, window = call.operands["data_in_0"], self._product(call), self.window(call)
         in_lanes, out_lanes = self._lanes(call)
         dot_lanes = window.elements * self._element_lanes(call)
@@ -191,7 +185,6 @@ class Convolution(Operator, Weighted, Configured, Numeric, Ordered, Tiled, Judge
 
     @staticmethod
     def _separate(call: Call) -> bool:
-        """Return true when every result has a channel of its own."""
         channels, results = call.operands["data_in_0"].shape[1], call.result.shape[1]
         return channels == results == int(call.attributes["groups"]) > 1
 

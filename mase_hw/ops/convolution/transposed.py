@@ -28,11 +28,9 @@ class ConvTranspose2d(Convolution):
     result_axis = 1
 
     def block_axis(self, name: str) -> int:
-        """Channels are the first dimension of the weight."""
         return super().block_axis(name) - (name == "weight")
 
     def axes(self, call: Call) -> tuple[Axis, Axis]:
-        """Say for each position which pixels its results come from."""
         _, *sizes = image_size(call.operands["data_in_0"])
         _, *positions = image_size(call.result)
         kernel = pair(call.operands["weight"].shape[2:], self.dimensions, 1)
@@ -46,7 +44,6 @@ class ConvTranspose2d(Convolution):
         return vertical, horizontal
 
     def filters(self, call: Call, weight: Tensor) -> Tensor:
-        """From channels x results of a group to results x channels of a group."""
         groups = int(call.attributes["groups"])
         apart = weight.reshape(groups, -1, *weight.shape[1:])
         return apart.transpose(1, 2).flatten(0, 1)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from mase_hw.approximation import Domain, Real, RealMath
 from mase_hw.ops._formula import Formula
-from mase_hw.ops._rewriting import Spelling
+from mase_hw.ops._interfaces import Spelling
 
 
 def _asinh(x: Real, math: RealMath) -> Real:

@@ -28,9 +28,7 @@ from mase_hw.ops._base import (
     overloads,
     torch_target,
 )
-from mase_hw.ops._numbers import Exact, Numeric
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Elementwise
+from mase_hw.ops._interfaces import Elementwise, Exact, Numeric, Rewritten
 
 
 class _Step(Operator, Elementwise, Numeric, Exact):
@@ -100,7 +98,6 @@ class Round(_Step, Rewritten):
         super().__init__("round", "round round_ aten.round.decimals", "nearest_even")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return whole numbers of tenths, hundredths, ..., where decimals are asked for."""
         scale = 10.0 ** int(call.attributes.get("decimals", 0))
         if scale == 1.0:
             return None

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from mase_hw.arithmetic import requantize as scaled
 from mase_hw.arithmetic.fixed_point import is_fixed
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scalars import unit_problems
+from mase_hw.arithmetic.scalars import result_problems, unit_problems
 from mase_hw.cells import Netlist
 from mase_hw.cells.cast_fixed import CastFixed
 from mase_hw.cells.cast_mixed import CastMixed
@@ -17,9 +16,9 @@ from mase_hw.formats import Family
 from mase_hw.geometry.blocks import block_axis, block_order, block_problems, check_tiles, is_block
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Call, Operator, Reference
+from mase_hw.ops._interfaces import Elementwise, Ordered
 from mase_hw.ops._library import copied, define
 from mase_hw.ops._one_cell import fields, one_cell, row_fields
-from mase_hw.ops._tiling import Elementwise, Ordered
 
 define("cast(Tensor self) -> Tensor", copied)
 
@@ -67,7 +66,6 @@ class Cast(Operator, Elementwise, Ordered):
         return found
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Blocks come whole; scalars in any order."""
         for spec in (call.operands["data_in_0"], call.result):
             if is_block(spec):
                 return dict.fromkeys(("data_in_0", "data_out_0"), block_order(spec))
@@ -82,7 +80,6 @@ class Cast(Operator, Elementwise, Ordered):
         return scaled.cast_reference(given, result, self.multiplier_bits(call))
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one decoder and one encoder for each lane or block."""
         data, result = call.operands["data_in_0"], call.result
         if is_fixed(data, result):
             return one_cell(call, CastFixed(*fields(call), beats=result.beats))

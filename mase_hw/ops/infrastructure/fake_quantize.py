@@ -27,8 +27,8 @@ from mase_hw.formats import Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Apply, Attributes, Call, Example, example_values
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops.infrastructure.cast import Cast
 
 # Bits of a multiplier beyond those of a layer's, of any, and of a product with one.
@@ -170,7 +170,6 @@ class FakeQuantize(Cast, Numeric):
     most_bits = MOST_PRODUCT_BITS
 
     def result_format(self, call: Call) -> Format | None:
-        """Format that the model declares, where one format holds it."""
         return format_of(call.attributes)
 
     def problems(self, call: Call) -> list[str]:
@@ -190,7 +189,6 @@ class FakeQuantize(Cast, Numeric):
         return found
 
     def multiplier_bits(self, call: Call) -> int:
-        """Return the fewest with which every code becomes that of the exact quotient."""
         return self._bits(call) or 0
 
     @staticmethod
@@ -201,7 +199,6 @@ class FakeQuantize(Cast, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Leave the rounding to the result's format."""
         return operands["data_in_0"]
 
     def examples(self) -> list[Example]:

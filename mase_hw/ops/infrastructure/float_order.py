@@ -17,8 +17,8 @@ from mase_hw.cells.float_order import FloatOrder as FloatOrderCell
 from mase_hw.formats import FloatElement, FloatFormat, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import fields, one_cell
 
 
@@ -69,7 +69,6 @@ class FloatOrder(Operator, Numeric):
     role = "order"
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """Return the float, or its places."""
         return self._places(call) if call.attributes["back"] else self._float(call)
 
     def result_format(self, call: Call) -> Format | None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example
-from mase_hw.ops._rewriting import Removable, Rewritten
+from mase_hw.ops._interfaces import Removable, Rewritten
 from mase_hw.ops.movement._moves import Wire
 
 
@@ -34,7 +34,6 @@ class Identity(Wire, Removable, Rewritten):
     )
 
     def is_identity(self, call: Call) -> bool:
-        """Return true when the dtype stays."""
         return call.operands["data_in_0"].dtype == call.result.dtype
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
@@ -73,11 +72,9 @@ class Dropout(Wire, Removable):
     )
 
     def is_identity(self, call: Call) -> bool:
-        """Return true at inference, and for a probability of zero."""
         return not call.attributes["train"] or call.attributes["p"] == 0
 
     def trains(self, call: Call) -> bool:
-        """Return true for a probability above zero."""
         return bool(call.attributes["p"] > 0)
 
     def problems(self, call: Call) -> list[str]:

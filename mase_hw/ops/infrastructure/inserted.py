@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
-from mase_hw.cells import Netlist
+from mase_hw.cells import Netlist, NetlistBuilder
+from mase_hw.cells.cat import Cat as CatCell
 from mase_hw.cells.stream_fifo import StreamFifo
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.ops._base import (
+    Apply,
+    Attributes,
+    Call,
+    Example,
+    Reference,
+    example,
+    example_values,
+    torch_target,
+)
+from mase_hw.ops._interfaces import Ordered, Tiled
 from mase_hw.ops._library import copied, define
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops.movement._moves import Layout, Wire
+from mase_hw.ops.movement._moves import Layout, Moves, Wire
 from mase_hw.ops.movement.expand import Expand
 
 define("fifo(Tensor self, int depth) -> Tensor", copied)
@@ -92,12 +104,67 @@ class Retile(Layout, Tiled, Ordered):
         return tensor
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Nothing is tied: that is what it is for."""
         return []
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Any order goes in; the result keeps the one it was made for."""
         return {
             "data_in_0": call.operands["data_in_0"].order,
             "data_out_0": call.result.order,
         }
+
+
+def _stacked(tensors: list[Tensor], loop: int = 0) -> Tensor:
+    return torch.stack(tensors, 1)
+
+
+define("collect(Tensor[] tensors, int loop=0) -> Tensor", _stacked)
+
+
+class Collect(Moves, Ordered, Tiled):
+    """The steps of loop `loop` along dimension 1; all in one format.
+
+    Where steps run on the same hardware it is a wire, because their results follow each other.
+    """
+
+    name = "collect"
+    targets = ("mase.collect.default",)
+    role = "collect"
+    casts = True
+    shares_format = True
+
+    def reference(self, call: Call) -> Reference:
+        return lambda *codes: torch.stack(codes, 1)
+
+    def compute(
+        self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
+    ) -> Tensor:
+        members = [operands[f"data_in_{number}"] for number in range(len(operands))]
+        return torch.stack(members, 1)
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        return dict.fromkeys([*call.streams, *call.results])
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        return [[(name, 0) for name in (*call.streams, *call.results)]]
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        return {(name, 1): 1 for name in (*call.streams, *call.results)}
+
+    def hardware(self, call: Call) -> Netlist:
+        net = NetlistBuilder(call.ports)
+        width, lanes = call.result.quantized.encoding.width, call.result.parallelism[1]
+        first, *others = call.streams
+        wire, beats = net.input(first), call.operands[first].beats
+        for number, name in enumerate(others, 1):
+            last = number == len(others)
+            sizes = number * beats, beats, (number + 1) * beats
+            cell = CatCell(width, lanes, *sizes, 0, False, 1)
+            wire = net.add(
+                cell, "" if last else f"join_{number}", data_in_0=wire, data_in_1=net.input(name)
+            )
+        return net.netlist(data_out_0=wire)
+
+    def examples(self) -> list[Example]:
+        target = torch_target(self.targets[0])
+        values = tuple(example_values(2, 5, seed=number) for number in range(3))
+        return [(Apply(lambda x, y, z: target([x, y, z])), values)]

@@ -21,8 +21,8 @@ from mase_hw.formats import SCALED, Format, make_format
 from mase_hw.formats.fixed import Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
+from mase_hw.ops._interfaces import Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
 from mase_hw.ops._one_cell import one_cell, row_fields
 from mase_hw.ops.infrastructure.fake_quantize import rounded_to
 
@@ -68,7 +68,6 @@ class ScaledSteps(Operator, Numeric):
     families = SCALED
 
     def result_format(self, call: Call) -> Format | None:
-        """Return fixed point that holds every value in steps, or integers of that scale."""
         given = call.operands["data_in_0"].format
         if call.attributes["back"]:
             scale = float(call.attributes["scale"])
@@ -93,7 +92,6 @@ class ScaledSteps(Operator, Numeric):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Divide by the scale, or multiply with it."""
         return _in_steps(operands["data_in_0"], arguments["scale"], arguments["back"])
 
     def reference(self, call: Call) -> Reference:
@@ -105,7 +103,6 @@ class ScaledSteps(Operator, Numeric):
         return lambda codes: result.from_fixed(given.significands(codes)[0] * factor, shift)
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cast, with a multiplier where scales differ."""
         factor, shift = self._factor(call)
         steps = factor, shift
         multiplier = (0, 1, 0) if steps == (1, 0) else (factor.bit_length(), *steps)

@@ -29,10 +29,9 @@ from mase_hw.ops._base import (
     example_values,
     unformatted,
 )
+from mase_hw.ops._interfaces import Elementwise, Rescaled
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Rescaled
 from mase_hw.ops._one_cell import fields, shortest_beats
-from mase_hw.ops._tiling import Elementwise
 
 # Bounds of an element, at most: a result of four bits.
 MAX_BOUNDS = 15
@@ -79,7 +78,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         return []
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        """Return it with whole bounds: the last steps that do not reach a limit."""
         limits = torch.nextafter(
             call.constants["bounds"].double(), torch.tensor(torch.inf).double()
         )
@@ -107,7 +105,6 @@ class Thresholds(Operator, Elementwise, Rescaled):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell; bounds come from a memory, and whether they fall where any does."""
         bounds, falling = _bounds(call), _falling(call)
         count, falls = bounds.shape[-1], bool(falling.any())
         width = max(1, int(max(bounds.max(), -1 - bounds.min())).bit_length()) + 1

@@ -18,8 +18,7 @@ from mase_hw.formats import SCALARS, SCALED, Family
 from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Window
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._tiling import Tiled
+from mase_hw.ops._interfaces import Numeric, Tiled
 
 
 class Moves(Operator, Numeric):

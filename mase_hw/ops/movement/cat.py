@@ -32,14 +32,12 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._interfaces import Ordered, Rewritten, Tiled
 from mase_hw.ops._library import define
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Ordered, Tiled
 from mase_hw.ops.movement._moves import Moves
 
 
 def _joined(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Join tensors, one that is the same for every inference with each of them."""
     if dim % tensors[0].dim() == 0:
         return torch.cat(tuple(tensors))
     count = max(len(tensor) for tensor in tensors)
@@ -104,12 +102,10 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Join the members of the list, in their order."""
         members = [operands[f"data_in_{number}"] for number in range(len(operands))]
         return _joined(members, int(arguments["dim"]))
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """All in the first order that is offered and is not torch's own."""
         rank = len(call.result.shape)
         offered = [stream_axes(spec) for spec in call.streams.values() if spec.order is not None]
         axes = next((axes for axes in offered if axes is not None), tuple(range(rank)))
@@ -129,7 +125,6 @@ class Cat(Moves, Rewritten, Ordered, Tiled):
         }
 
     def hardware(self, call: Call) -> Netlist:
-        """Return one cell; a constant comes from a memory."""
         result, dim, net = call.result, self.dim(call), NetlistBuilder(call.ports)
         wires: Record = {
             name: net.source(name, spec, partial(call.constant_codes, name))

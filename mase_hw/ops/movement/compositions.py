@@ -182,7 +182,6 @@ def repeat(call: Call, data: Tensor) -> Tensor:
 
 
 def _stacked(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Stack tensors, one that is the same for every inference with each of them."""
     count = max(len(tensor) for tensor in tensors)
     return torch.stack([tensor.expand(count, *tensor.shape[1:]) for tensor in tensors], dim)
 

@@ -2,13 +2,104 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from math import prod
+
 from torch import Tensor
 
+from mase_hw.cells import Netlist
+from mase_hw.cells.crop import Crop as CropCell
+from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Call, Example, example, torch_target
+from mase_hw.geometry.window import ONE_PIXEL, Axis
+from mase_hw.ops._base import Call, Example, along_batch, example, torch_target
+from mase_hw.ops._interfaces import Ordered, Removable
 from mase_hw.ops._library import define
-from mase_hw.ops._rewriting import Removable
-from mase_hw.ops.movement._crop import Crop
+from mase_hw.ops.movement._moves import GatherRows
+
+
+class Crop(GatherRows, Ordered):
+    """Keeps chosen indices of a dimension; the others are dropped as they come."""
+
+    keeps_dimension = True
+
+    @abstractmethod
+    def indices(self, call: Call) -> range:
+        """Return the indices that stay."""
+
+    def dim(self, call: Call) -> int:
+        """Return the dimension, counted from the front."""
+        return int(call.attributes["dim"]) % len(call.operands["data_in_0"].shape)
+
+    def problems(self, call: Call) -> list[str]:
+        problems = super().problems(call)
+        if self.dim(call) == 0 and len(call.operands["data_in_0"].shape) > 1:
+            problems.append(along_batch("it cuts", "cut another one"))
+        if not self.indices(call):
+            problems.append("it leaves no element; check its bounds")
+        return problems
+
+    def copy(self, call: Call, codes: Tensor) -> Tensor:
+        kept = codes.movedim(self.dim(call), 0)[list(self.indices(call))]
+        return kept.movedim(0, self.dim(call)) if self.keeps_dimension else kept[0]
+
+    def orders(self, call: Call) -> dict[str, Order | None]:
+        data, result, dim = call.operands["data_in_0"], call.result, self.dim(call)
+        order = data.order if stream_axes(data) is not None else None
+        axes = stream_axes(data.with_order(order)) or ()
+        if not self.keeps_dimension:
+            axes = tuple(axis - (axis > dim) for axis in axes if axis != dim)
+        return {"data_in_0": order, "data_out_0": Order.permuted(result.shape, axes)}
+
+    def ties(self, call: Call) -> list[list[tuple[str, int]]]:
+        return super().ties(call) if self.keeps_dimension or not self._lanes(call) else []
+
+    def limits(self, call: Call) -> dict[tuple[str, int], int]:
+        if not self._lanes(call) or self._shifts(call):
+            return ONE_PIXEL
+        return {**ONE_PIXEL, ("data_in_0", 0): 1, ("data_out_0", 0): 1}
+
+    def hardware(self, call: Call) -> Netlist:
+        if not self._shifts(call):
+            return super().hardware(call)
+        data = call.operands["data_in_0"]
+        cell = CropCell(
+            data.quantized.encoding.width,
+            data.lanes,
+            data.size[1],
+            call.result.size[1],
+            self.indices(call).start,
+            data.beats // data.tiles[1],
+        )
+        return Netlist.single(call.ports, cell)
+
+    def axes(self, call: Call) -> tuple[Axis, Axis]:
+        data, kept = call.operands["data_in_0"], self.indices(call)
+        if self._lanes(call):
+            tiles = sorted({index // data.parallelism[1] for index in kept})
+            return Axis.of(1, [[0]]), Axis.of(data.tiles[1], [[tile] for tile in tiles])
+        inner = self._inner(call)
+        size = data.shape[self.dim(call)]
+        return Axis.of(size, [[i] for i in kept]), Axis.of(inner, [[i] for i in range(inner)])
+
+    def pixel_beats(self, call: Call) -> int:
+        """Return 1 where the beats of a row are chosen."""
+        return 1 if self._lanes(call) else super().pixel_beats(call)
+
+    def _shifts(self, call: Call) -> bool:
+        """Return true when neighbouring elements of each row stay, and stay neighbours."""
+        return self.keeps_dimension and self._lanes(call) and self.indices(call).step == 1
+
+    def _lanes(self, call: Call) -> bool:
+        axes = stream_axes(call.operands["data_in_0"])
+        return axes is not None and axes[-1] == self.dim(call)
+
+    def _inner(self, call: Call) -> int:
+        """Return the elements of a row of the dimension, without those of its lanes."""
+        data = call.operands["data_in_0"]
+        axes = stream_axes(data) or ()
+        place = axes.index(self.dim(call))
+        return prod(data.shape[axis] for axis in axes[place + 1 : -1])
 
 
 class Select(Crop):

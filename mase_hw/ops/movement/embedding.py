@@ -13,19 +13,17 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from mase_hw.arithmetic.exact_formats import has_scale
 from mase_hw.arithmetic.fixed_point import fixed
 from mase_hw.cells import Image, Netlist, NetlistBuilder
 from mase_hw.cells.lookup import Lookup
 from mase_hw.cells.rom_source import pack_words
 from mase_hw.cells.stream_replay import StreamReplay
-from mase_hw.formats import Format, make_format
+from mase_hw.formats import SCALARS, SCALED, Format, make_format
 from mase_hw.formats.fixed import MIN_WIDTH_BITS
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Numeric
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Weighted
+from mase_hw.ops._interfaces import Exact, Judged, Numeric, Ordered, Tiled, Weighted
 
 
 class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
@@ -33,13 +31,13 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
 
     channel_axis = -1
     name = "embedding"
+    families = SCALARS | SCALED
     result_axis = 1
     prunable = False
     targets = ("aten.embedding.default",)
     operand_names: Mapping[str, str] = {"weight": "weight", "indices": "data_in_0"}
 
     def operand_format(self, call: Call, name: str) -> Format | None:
-        """Numbers are whole, without sign, and have the bits of the last row's."""
         if name != "data_in_0":
             return None
         width = max(MIN_WIDTH_BITS, (call.operands["weight"].shape[0] - 1).bit_length())
@@ -48,7 +46,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     def compute(
         self, target: object, arguments: Attributes, operands: Mapping[str, Tensor]
     ) -> Tensor:
-        """Look up, the last row for a number beyond it."""
         table = operands["weight"]
         return table[operands["data_in_0"].long().clamp(0, len(table) - 1)]
 
@@ -65,7 +62,6 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         return lambda codes: table[codes.clamp(0, len(table) - 1)]
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a number for each beat of its row, and the table."""
         numbers, result = call.operands["data_in_0"], call.result
         tiles, rows = result.tiles[1], call.operands["weight"].shape[0]
         net = NetlistBuilder(call.ports)
@@ -83,11 +79,15 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
         )
         return net.netlist(data_out_0=net.add(cell, data_in_0=wire))
 
+    def result_format(self, call: Call) -> Format | None:
+        """That of a table whose codes are steps of a scale, which stay as they are."""
+        number = call.operands["weight"].format
+        return number if has_scale(number) else None
+
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         return fixed(call.operands["weight"])
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Rows as their numbers come in torch's order."""
         return {"data_in_0": None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -102,8 +102,8 @@ class Embedding(Operator, Weighted, Numeric, Exact, Ordered, Tiled, Judged):
     @staticmethod
     def _table(call: Call) -> Tensor:
         """Return the codes of the results, a row for each number."""
-        weight = fixed(call.operands["weight"])
-        return call.result.quantized.from_fixed(call.constant_codes("weight"), weight.frac_width)
+        weight = call.operands["weight"].quantized
+        return call.result.quantized.encode(weight.decode(call.constant_codes("weight")))
 
     def _image(self, call: Call) -> Image:
         """Return the memory: rows of beats, a power of two apart."""

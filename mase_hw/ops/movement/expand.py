@@ -2,6 +2,11 @@
 
 In a stream a repeated dimension sends the beats inside it again and again; along the lanes it
 copies one lane to all.
+
+Rows that are the same for every inference, as a stream (a constant that is expanded to a batch).
+
+What takes a constant takes it without this. Elsewhere, as for learned queries of attention, one
+element of an inference, times zero, begins each copy: `y = 0 x_0 + c`.
 """
 
 from __future__ import annotations
@@ -24,9 +29,11 @@ from mase_hw.cells.stream_replay import StreamReplay
 from mase_hw.geometry.reorder import Reordering
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.geometry.tensor import Order
-from mase_hw.ops._base import Call, Example, Reference, example, example_values
-from mase_hw.ops._rewriting import Removable, Rewritten
-from mase_hw.ops._tiling import Growing, Ordered, Tiled
+from mase_hw.ops._base import Apply, Call, Example, Reference, example, example_values
+from mase_hw.ops._composite import Composite
+from mase_hw.ops._interfaces import Growing, Ordered, Removable, Rewritten, Tiled
+from mase_hw.ops._library import define
+from mase_hw.ops._masking import Repeating
 from mase_hw.ops.movement._indices import aligned_order
 from mase_hw.ops.movement._moves import Moves
 
@@ -38,14 +45,12 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
     targets: tuple[str, ...] = ("aten.expand.default", "aten.expand_as.default")
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Take the size of the other tensor as a number."""
         if len(operands) == 1:
             return None
         size = [-1, *call.result.shape[1:]]
         return [aten.expand.default(operands["data_in_0"], size)]
 
     def is_identity(self, call: Call) -> bool:
-        """Return true when nothing is repeated."""
         return call.operands["data_in_0"].shape == call.result.shape
 
     def problems(self, call: Call) -> list[str]:
@@ -65,7 +70,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return compute
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """The order that is offered, where the result can have it."""
         data, result = call.operands["data_in_0"], call.result
         rank = len(result.shape)
         axes = stream_axes(data) if len(data.shape) == rank else None
@@ -76,7 +80,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         }
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Elements stay in their lanes, unless one goes to all."""
         sizes = call.operands["data_in_0"].size, call.result.size
         return [
             [("data_in_0", dim), ("data_out_0", dim)]
@@ -85,7 +88,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         ]
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a buffer for each run of repeated dimensions, and copied lanes; or a wire."""
         data, result = call.operands["data_in_0"], call.result
         stages, copies = self._stages(call), data.lanes != result.lanes
         net, port = NetlistBuilder(call.ports), call.ports["data_in_0"]
@@ -106,7 +108,6 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
         return net.netlist(data_out_0=wire)
 
     def growing(self, call: Call) -> list[frozenset[str]]:
-        """Return the result, where it is one row again and again."""
         data, result = call.operands["data_in_0"], call.result
         row = self._stages(call) == [(data.beats, result.rows)] and data.lanes == result.lanes
         return [frozenset({"data_out_0"})] if row and is_fixed(data) else []
@@ -140,3 +141,67 @@ class Expand(Moves, Rewritten, Removable, Ordered, Tiled, Growing):
 def _grid(spec: Any) -> tuple[int, ...]:
     """Return the beats along each dimension of a stream."""
     return (*spec.stream_shape[:-2], *spec.tiles)
+
+
+def _repeated(values: Tensor, like: Tensor) -> Tensor:
+    return values.repeat(like.shape[0], *[1] * (values.dim() - 1))
+
+
+define("rows_like(Tensor self, Tensor like) -> Tensor", _repeated)
+
+
+class RowsLike(Composite, Repeating):
+    """A constant for each row of a stream."""
+
+    name = "rows_like"
+    counted_argument = "like"
+    targets = ("mase.rows_like.default",)
+    operand_names: Mapping[str, str] = {"self": "data_in_0", "like": "data_in_1"}
+
+    def problems(self, call: Call) -> list[str]:
+        if list(call.constants) != ["data_in_0"]:
+            return ["what it repeats for every row is computed; only constants are repeated"]
+        return super().problems(call)
+
+    def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
+        if list(call.constants) != ["data_in_0"]:
+            return None
+        shape = call.operands["data_in_0"].shape
+        flat = aten.reshape.default(
+            operands["data_in_1"], [-1, call.operands["data_in_1"].elements]
+        )
+        zero = aten.mul.Tensor(aten.slice.Tensor(flat, 1, 0, 1), 0)
+        zero = aten.reshape.default(zero, [-1, *[1] * len(shape)])
+        constant, rows = operands["data_in_0"], call.operands["data_in_1"].shape[0]
+        if rows > 1:
+            # Those of one inference, as of heads that are merged with the batch.
+            constant = aten.repeat.default(constant, [rows, *[1] * (len(shape) - 1)])
+        repeated = aten.add.Tensor(zero, aten.unsqueeze.default(constant, 0))
+        if call.result.dtype == "bool":
+            repeated = aten.ne.Scalar(repeated, 0)
+        return [aten.reshape.default(repeated, [-1, *shape[1:]])]
+
+    def examples(self) -> list[Example]:
+        attention = torch.nn.functional.scaled_dot_product_attention
+
+        def looked_up(x: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+            heads = x.reshape(-1, 3, 4) * 2
+            return heads.gather(-1, index.expand(heads.shape[0], -1, -1)).reshape(-1, 2, 3, 2)
+
+        return [
+            example(
+                Apply(
+                    lambda x, c: attention(c.expand(x.shape[0], -1, -1), x, x),
+                    example_values(1, 2, 3),
+                ),
+                (2, 4, 3),
+            ),
+            example(
+                Apply(
+                    lambda x, c: torch.baddbmm(c, x, c.expand(x.shape[0], -1, -1)),
+                    example_values(1, 3, 3),
+                ),
+                (2, 3, 3),
+            ),
+            example(Apply(looked_up, torch.tensor([[[0, 3], [2, 1], [1, 1]]])), (2, 2, 3, 4)),
+        ]

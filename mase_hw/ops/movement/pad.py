@@ -11,8 +11,7 @@ from mase_hw._aten import aten
 from mase_hw.geometry.tensor import Order
 from mase_hw.geometry.window import Axis, image_size
 from mase_hw.ops._base import Call, Example, example
-from mase_hw.ops._rewriting import Removable, Rewritten
-from mase_hw.ops._tiling import Ordered
+from mase_hw.ops._interfaces import Ordered, Removable, Rewritten
 from mase_hw.ops.convolution._volumes import image_orders, separately
 from mase_hw.ops.movement._moves import GatherRows
 
@@ -50,7 +49,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return None if data is operands["data_in_0"] else [data]
 
     def is_identity(self, call: Call) -> bool:
-        """Where nothing is padded, as beside channels that are normalised alone."""
         return not any(self._amounts(call))
 
     def _volume(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor]:
@@ -91,7 +89,6 @@ class Pad(GatherRows, Rewritten, Removable, Ordered):
         return image_orders(call)
 
     def fill(self, call: Call) -> int:
-        """Return the code of the constant."""
         value = torch.tensor(float(call.attributes.get("value") or 0.0))
         return int(call.result.quantized.encode(value))
 

@@ -22,10 +22,8 @@ from mase_hw.ops._base import (
     example_values,
     torch_target,
 )
+from mase_hw.ops._interfaces import STATE, Numeric, Ordered, Stateful, Tiled
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric
-from mase_hw.ops._state import STATE, Stateful
-from mase_hw.ops._tiling import Ordered, Tiled
 
 define("previous(Tensor self) -> Tensor", torch.zeros_like)
 

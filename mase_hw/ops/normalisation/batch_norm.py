@@ -21,10 +21,8 @@ from mase_hw.formats import Encoding
 from mase_hw.formats.fixed import Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Attributes, Call, Example, Operator, Reference, example_values
+from mase_hw.ops._interfaces import Affine, Elementwise, Prepared
 from mase_hw.ops._one_cell import constant_memory, fields
-from mase_hw.ops._rewriting import Affine
-from mase_hw.ops._tiling import Elementwise
-from mase_hw.ops._weighting import Prepared
 
 
 class BatchNorm(Operator, Elementwise, Prepared, Affine):
@@ -73,7 +71,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Affine):
         return replace(call, operands={"data_in_0": data, **specs}, constants=folded)
 
     def prepare(self, constants: Mapping[str, Tensor], arguments: Attributes) -> dict[str, Tensor]:
-        """Return the scale and the shift of every channel."""
         scale = torch.rsqrt(constants["variance"] + arguments["eps"])
         if "weight" in constants:
             scale = scale * constants["weight"]
@@ -86,7 +83,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Affine):
         arguments: Attributes,
         streams: Mapping[str, Tensor],
     ) -> dict[str, Tensor]:
-        """Return the scale and the shift of the batch, and move the running statistics."""
         data = streams["data_in_0"]
         others = [dim for dim in range(data.dim()) if dim != 1]
         variance, mean = torch.var_mean(data, others, correction=0)
@@ -149,7 +145,6 @@ class BatchNorm(Operator, Elementwise, Prepared, Affine):
         return net.netlist(data_out_0=total)
 
     def operations(self, call: Call) -> int:
-        """A product and a sum for each element."""
         return 2 * call.result.elements
 
     def examples(self) -> list[Example]:

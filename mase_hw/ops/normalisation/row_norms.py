@@ -27,10 +27,18 @@ from mase_hw.cells.row_norm import RowNorm as RowNormCell
 from mase_hw.formats import Encoding, Format
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Apply, Call, Example, Reference, example, example_values
+from mase_hw.ops._composite import composition
+from mase_hw.ops._interfaces import (
+    ANY_NUMBER,
+    Exact,
+    Gained,
+    Normalizing,
+    Recognized,
+    Rescaled,
+    Rewritten,
+    Spelling,
+)
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Exact, Rescaled
-from mase_hw.ops._rewriting import ANY_NUMBER, Recognized, Rewritten, Spelling
-from mase_hw.ops._weighting import Gained, Normalizing
 from mase_hw.ops.reductions._reduce import Rows
 
 
@@ -61,7 +69,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return problems or self._arithmetic(call).problems
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Write rows of several dimensions as rows of one."""
         size = call.attributes.get("normalized_shape", ())
         if len(size) < 2:
             return None
@@ -80,7 +87,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         """Return the call of torch's operator on other operands."""
 
     def in_units(self, call: Call, operands: Mapping[str, Tensor], unit: float) -> Tensor:
-        """Return it with what is added to the mean square in units, too."""
         return self.normalize(operands, [call.result.shape[-1]], self.epsilon(call) / unit**2)
 
     def reference(self, call: Call) -> Reference:
@@ -138,7 +144,6 @@ class RowNorm(Rows, Gained, Normalizing, Exact, Rewritten, Rescaled):
         return fixed_of(1 + octaves + places, places)
 
     def operations(self, call: Call) -> int:
-        """A square, two sums, a product, a weight and a bias for each element."""
         return 6 * call.result.elements
 
     def _arithmetic(self, call: Call) -> Arithmetic:
@@ -188,7 +193,6 @@ class LayerNorm(RowNorm):
     centred = True
 
     def epsilon(self, call: Call) -> float:
-        """Constant that is added to the variance."""
         return float(call.attributes.get("eps", 1e-5))
 
     def normalize(self, operands: Mapping[str, Tensor], size: list[int], epsilon: float) -> Tensor:
@@ -222,7 +226,6 @@ class RMSNorm(RowNorm, Recognized):
     centred = False
 
     def epsilon(self, call: Call) -> float:
-        """Constant that is added to the mean square: torch's, where none is given."""
         given = call.attributes.get("eps")
         if given is not None:
             return float(given)
@@ -233,7 +236,6 @@ class RMSNorm(RowNorm, Recognized):
         return aten.rms_norm.default(operands["data_in_0"], size, operands.get("weight"), epsilon)
 
     def patterns(self, x: Tensor) -> Iterable[Spelling]:
-        """Yield it as models of language write it out; the weight is folded behind."""
         mean = (x**2).mean(-1, keepdim=True) + ANY_NUMBER
         for result in (x * torch.rsqrt(mean), x / torch.sqrt(mean), x * mean ** (-0.5)):
             yield result, {"eps": ANY_NUMBER}
@@ -253,3 +255,56 @@ class RMSNorm(RowNorm, Recognized):
                 (3, 2, 5),
             ),
         ]
+
+
+def _grouped(call: Call, groups: int, data: Tensor, *factors: Tensor) -> Tensor:
+    """Return the normalisation of groups of channels, with a weight and a bias for each channel."""
+    shape, operands = call.operands["data_in_0"].shape, list(call.operands)[1:]
+    size = prod(shape[1:]) // groups
+    rows = aten.reshape.default(data, [-1, groups, size])
+    rows = aten.layer_norm.default(rows, [size], None, None, float(call.attributes["eps"]))
+    result = aten.reshape.default(rows, [-1, *shape[1:]])
+    column = [shape[1], *(1 for _ in shape[2:])]
+    for name, factor in zip(operands, factors, strict=True):
+        if name in ("weight", "bias"):
+            combine = aten.mul.Tensor if name == "weight" else aten.add.Tensor
+            result = combine(result, aten.reshape.default(factor, column))
+    return result
+
+
+def _group_norms() -> list[Example]:
+    norm = nn.GroupNorm(2, 4)
+    with torch.no_grad():
+        norm.weight.copy_(0.5 + 0.5 * torch.rand_like(norm.weight))
+        norm.bias.copy_(example_values(4, seed=2))
+    return [
+        example(norm, (3, 4, 3)),
+        example(nn.GroupNorm(1, 2, affine=False), (3, 2, 2, 2)),
+    ]
+
+
+@composition("aten.group_norm.default", examples=_group_norms)
+def group_norm(call: Call, data: Tensor, *factors: Tensor) -> Tensor:
+    """Group normalisation (arXiv:1803.08494): layer normalisation of groups of channels."""
+    return _grouped(call, int(call.attributes["num_groups"]), data, *factors)
+
+
+@composition(
+    "aten.instance_norm.default",
+    examples=lambda: [
+        example(nn.InstanceNorm1d(3), (3, 3, 5)),
+        example(nn.InstanceNorm1d(3, track_running_stats=True).eval(), (3, 3, 4)),
+    ],
+)
+def instance_norm(call: Call, data: Tensor, *factors: Tensor) -> Tensor:
+    """Instance normalisation (arXiv:1607.08022): every channel of every inference by itself.
+
+    With the statistics of the inference a group normalisation of one channel a group, with those of
+    training a batch normalisation.
+    """
+    if call.attributes["use_input_stats"]:
+        return _grouped(call, call.operands["data_in_0"].shape[1], data, *factors)
+    operands = dict(zip(call.operands, (data, *factors), strict=True))
+    names = ("data_in_0", "weight", "bias", "running_mean", "running_var")
+    statistics = [operands.get(name) for name in names]
+    return aten.batch_norm.default(*statistics, False, 0.0, float(call.attributes["eps"]), False)

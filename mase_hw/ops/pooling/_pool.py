@@ -2,12 +2,16 @@
 
 A mean is an exact sum divided by the number of its pixels, rounded once. Where windows hold
 different numbers of pixels, sums are scaled to a common divisor first.
+
+Pooling of volumes: of every frame first, then over the depth.
+
+A largest element is the same either way. A mean is rounded after each of the two.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import lcm
 from typing import ClassVar
@@ -26,9 +30,14 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.geometry.window import ONE_PIXEL, Axis, Gather, Window, pair
 from mase_hw.ops._base import Call, Operator, Reference
-from mase_hw.ops._numbers import Exact, Summing
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops.convolution._volumes import image_orders, no_batch
+from mase_hw.ops._interfaces import Exact, Ordered, Summing, Tiled
+from mase_hw.ops.convolution._volumes import (
+    image_orders,
+    no_batch,
+    separately,
+    triple,
+    volume_problems,
+)
 from mase_hw.ops.reductions._reduce import reduce_cell
 
 
@@ -84,7 +93,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         return ONE_PIXEL
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window and a reduction, with a memory of factors where they differ."""
         data, net = call.operands["data_in_0"], NetlistBuilder(call.ports)
         window = Window(*self.axes(call), data.tiles[1], 1)
         factors, width, factor = self._factors(call), 0, None
@@ -115,7 +123,6 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         )
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of the pixels, or of their means."""
         if len(call.operands["data_in_0"].shape) != self.dimensions + 2:
             return None
         return exact_quotient(
@@ -123,14 +130,12 @@ class Pool(Operator, Exact, Ordered, Tiled, Summing):
         )
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """The pixels of a window, which may lie outside in part."""
         rows, columns = self.axes(call)
         count = 1 if self.maximum else rows.kernel * columns.kernel
         divisors, _ = self._divisors(call)
         return [({"data_in_0": count}, divisor) for divisor in sorted(set(divisors.tolist()))]
 
     def operations(self, call: Call) -> int:
-        """One for each pixel of each window."""
         rows, columns = self.axes(call)
         return call.result.elements * rows.kernel * columns.kernel
 
@@ -178,3 +183,49 @@ class SlidingPool(Pool):
             (sizes[0][i], kernel[i], stride[i], dilation[i], padding[i], sizes[1][i])
             for i in (0, 1)
         ]
+
+
+# The volume's dimension, 0 to 2, that is an image's height, and its width; None for one that stays.
+Dims = Sequence[int | None]
+
+
+def refuse_shape(call: Call) -> list[str]:
+    """Refuse what is no batch of volumes."""
+    return volume_problems(call.operands["data_in_0"].shape)
+
+
+def pooled(call: Call, volume: Tensor, pool: Callable[[Tensor, Dims], Tensor]) -> Tensor:
+    """Return the pool of a volume: those of its frames, and over them.
+
+    Args:
+        call: the pool.
+        volume: stands for the operand.
+        pool: of an image, with the dimensions of the volume that it has.
+    """
+    result = call.result.shape
+    return separately(
+        volume,
+        call.operands["data_in_0"].shape,
+        lambda image: pool(image, (1, 2)),
+        (result[3], result[4]),
+        lambda image: pool(image, (0, None)),
+        result[2],
+    )
+
+
+def argument(call: Call, key: str, dims: Dims, default: int) -> list[int]:
+    """Return an argument for the dimensions of an image."""
+    value = call.attributes.get(key)
+    values = triple(default if value is None else value, default)
+    return [default if dim is None else values[dim] for dim in dims]
+
+
+def strides(call: Call, dims: Dims) -> list[int]:
+    """Return the strides, which are the kernel's sizes where they are left out."""
+    return argument(call, "stride" if call.attributes["stride"] else "kernel_size", dims, 1)
+
+
+def positions(call: Call, dims: Dims) -> list[int]:
+    """Return the size of an image's pool."""
+    depth, height, width = call.result.shape[2:]
+    return [height * width if dim is None else (depth, height, width)[dim] for dim in dims]

@@ -16,11 +16,9 @@ from mase_hw.geometry.runs import Run
 from mase_hw.geometry.window import OUTSIDE, Axis, image_size
 from mase_hw.ops._base import Call, Example, example, torch_target
 from mase_hw.ops._composite import composition
+from mase_hw.ops._interfaces import Numeric, Rewritten, Selecting
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops.pooling._pool import Pool
-from mase_hw.ops.pooling._pool3d import Dims, pooled, positions, refuse_shape
+from mase_hw.ops.pooling._pool import Dims, Pool, pooled, positions, refuse_shape
 from mase_hw.ops.pooling.windows import indices
 
 
@@ -36,7 +34,6 @@ class _AdaptivePool(Pool):
         return shared(sizes[0], positions[0]), shared(sizes[1], positions[1])
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window and a reduction, or the reduction alone."""
         if any(size > 1 for size in call.result.shape[2:]):
             return super().hardware(call)
         _, rows, columns = image_size(call.operands["data_in_0"])
@@ -116,7 +113,6 @@ class AdaptiveMaxPool2d(_AdaptivePool, Selecting, Numeric, Rewritten):
     keeps_format = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the maxima, and where they are, each by itself."""
         rank = len(call.operands["data_in_0"].shape)
         if len(call.results) == 1 or rank != self.dimensions + 2:
             return None

@@ -7,9 +7,8 @@ from torch import Tensor, nn
 from mase_hw._aten import aten
 from mase_hw.ops._base import Call, Example, example
 from mase_hw.ops._composite import composition
-from mase_hw.ops._numbers import Numeric, Selecting
-from mase_hw.ops.pooling._pool import SlidingPool
-from mase_hw.ops.pooling._pool3d import Dims, argument, pooled, refuse_shape, strides
+from mase_hw.ops._interfaces import Numeric, Selecting
+from mase_hw.ops.pooling._pool import Dims, SlidingPool, argument, pooled, refuse_shape, strides
 
 
 class MaxPool2d(SlidingPool, Selecting, Numeric):
@@ -73,7 +72,6 @@ class AvgPool2d(SlidingPool):
     dimensions = 2
 
     def counts(self, call: Call) -> tuple[list[int], list[int]]:
-        """Count the elements of every window, as torch does."""
         rows, columns = self.axes(call)
         divisor = call.attributes.get("divisor_override")
         if divisor:

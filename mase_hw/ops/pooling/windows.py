@@ -24,8 +24,8 @@ from mase_hw.formats.fixed import MIN_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.geometry.window import Axis, Gather, Window
 from mase_hw.ops._base import Call, Example, Reference, example
+from mase_hw.ops._interfaces import Numeric, Selecting
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Numeric, Selecting
 from mase_hw.ops.pooling._pool import Pool
 
 WINDOWS = "(Tensor self, int[] rows, int[] columns, int[] kernel) -> Tensor"
@@ -197,7 +197,6 @@ class WindowIndex(_ListedWindows, Selecting, Numeric):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a window, the place of its largest element, a table and a sum."""
         data, result = call.operands["data_in_0"], call.result
         net, lanes = NetlistBuilder(call.ports), call.operands["data_in_0"].parallelism[1]
         wide, number = _wider(fixed(data)), result.quantized.encoding

@@ -21,9 +21,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.blocks import add
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scaled import Scaled
+from mase_hw.arithmetic.scalars import result_problems
+from mase_hw.arithmetic.scaled import Scaled, add
 from mase_hw.arithmetic.sums import Bounds, exact_dtype
 from mase_hw.cells import Cell
 from mase_hw.cells.block_accumulate import BlockAccumulate
@@ -70,7 +69,6 @@ class BlockProduct(Product):
         return problems
 
     def notes(self) -> list[str]:
-        """Notes on exactness and width of sums."""
         kept, exact = self.guard_bits, max(self._distance(), GUARD_BITS)
         width = f"sums of {self._sum_width(kept)} bits"
         if self.is_exact:
@@ -82,7 +80,6 @@ class BlockProduct(Product):
         ]
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
-        """Return block after block of a row, added to the bias."""
         data, weight = (block(self.call.operands[name]) for name in ("data_in_0", "weight"))
         bits, scales = weight.split(self.matrix(self.call.constant_codes("weight")))
         dtype = exact_dtype(Bounds(-self._largest_dot(), self._largest_dot()))
@@ -104,7 +101,6 @@ class BlockProduct(Product):
         return compute
 
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator, after a look at the tiles."""
         name, operands, result = self.call.name, self.call.operands, self.call.result
         check_tiles(name, "data_in_0", operands["data_in_0"])
         if "bias" in operands:

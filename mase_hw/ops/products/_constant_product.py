@@ -19,7 +19,6 @@ class ConstantProduct(Composite):
     weighs = True
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the linear layer; None where there is none."""
         return None if self.refusals(call) else [self.layer(call, operands)]
 
     def problems(self, call: Call) -> list[str]:

@@ -68,7 +68,6 @@ class FixedProduct(Product):
         return compute
 
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator, as wide as the weights ask for."""
         return self.accumulator(feed, self.call.result.quantized.encoding)
 
     def accumulator(self, feed: Feed, result: Encoding) -> MultiplyAccumulate:

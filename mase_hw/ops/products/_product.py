@@ -16,7 +16,7 @@ from mase_hw.cells import Cell, NetlistBuilder, Wire
 from mase_hw.geometry import TensorSpec
 from mase_hw.geometry.blocks import block_axis, is_block
 from mase_hw.ops._base import Call
-from mase_hw.ops._numbers import Numeric
+from mase_hw.ops._interfaces import Numeric
 
 GUARD = "sum_guard_bits"
 # Whether integers with a scale get the codes of the exact scales, or are refused.

@@ -11,8 +11,13 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from mase_hw.arithmetic.results import result_problems
-from mase_hw.arithmetic.scalars import MAX_BITS, integer_fraction, is_scalar, scalar_problems
+from mase_hw.arithmetic.scalars import (
+    MAX_BITS,
+    integer_fraction,
+    is_scalar,
+    result_problems,
+    scalar_problems,
+)
 from mase_hw.arithmetic.sums import Bounds, exact_dtype, width_for
 from mase_hw.cells import Cell
 from mase_hw.cells.scalar_accumulate import ScalarAccumulate
@@ -37,7 +42,6 @@ class ScalarProduct(Product):
         return problems
 
     def plain(self, codes: Tensor) -> Tensor:
-        """Return integers in the unit of the data."""
         return self.call.operands["data_in_0"].quantized.to_integers(codes)
 
     def sums(self) -> Callable[[Tensor], tuple[Tensor, Tensor]]:
@@ -61,7 +65,6 @@ class ScalarProduct(Product):
         return self.call.operands[name].quantized.encoding
 
     def cell(self, feed: Feed) -> Cell:
-        """Return the accumulator, with the places of products and biases in its unit."""
         result = self.call.result
         if is_block(result):
             check_tiles(self.call.name, "data_out_0", result)
@@ -89,7 +92,6 @@ class ScalarProduct(Product):
         )
 
     def _fractions(self) -> tuple[int, int]:
-        """Return the fraction bits of products, and of sums."""
         operands = self.call.operands
         product = integer_fraction(operands["data_in_0"].quantized) + integer_fraction(
             operands["weight"].quantized

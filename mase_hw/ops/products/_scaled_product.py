@@ -39,7 +39,7 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.formats.scaled_integer import ScaledInteger
 from mase_hw.geometry import TensorSpec
 from mase_hw.ops._base import Call
-from mase_hw.ops._weighting import Weighted
+from mase_hw.ops._interfaces import Weighted
 from mase_hw.ops.products._fixed_product import FixedProduct
 from mase_hw.ops.products._product import EXACT, Feed, Product
 
@@ -95,7 +95,6 @@ class ScaledProduct(Product):
         return self.whole.grouped(groups)
 
     def rounded(self, integers: Tensor, exponents: Tensor) -> Tensor:
-        """Return the codes of sums times their multipliers."""
         shape = [1] * integers.dim()
         shape[self.axis] = len(self._multipliers)
         factors, shifts = (
@@ -111,7 +110,6 @@ class ScaledProduct(Product):
         return self.whole.call
 
     def prepare(self, net: NetlistBuilder, data: Wire) -> Wire:
-        """Subtract the zero point, where there is one."""
         number, port = self.call.operands["data_in_0"].quantized, net.port(data)
         if not isinstance(number, ScaledInteger) or number.centred:
             return data
@@ -219,7 +217,6 @@ class ScaledProduct(Product):
         return exact_requantization(sums, result, multiplier_bits(result))
 
     def _biases(self, count: int) -> list[Fraction]:
-        """Return the exact biases."""
         if "bias" not in self.call.operands:
             return [Fraction(0)] * count
         spec = self.call.operands["bias"]
@@ -236,7 +233,6 @@ class ScaledProduct(Product):
         ]
 
     def _with_biases(self) -> Call:
-        """Return the call on integers whose biases have a fraction."""
         requantization, call = self._requantization, self._unshifted.call
         assert requantization is not None
         operands, constants = dict(call.operands), dict(call.constants)

@@ -41,14 +41,12 @@ class _Part:
     constant: bool
 
     def ordered(self, wanted: str) -> _Part:
-        """Return it with its indices in another order."""
         if self.term == wanted:
             return self
         order = [self.term.index(index) for index in wanted]
         return _Part(aten.permute.default(self.value, order), wanted, self.constant)
 
     def shaped(self, *sizes: int) -> Tensor:
-        """Return its value in another shape."""
         return aten.reshape.default(self.value, list(sizes))
 
     def alone(self, kept: set[str]) -> _Part:
@@ -72,7 +70,6 @@ class Einsum(ConstantProduct):
     targets = ("aten.einsum.default",)
 
     def refusals(self, call: Call) -> list[str]:
-        """Return why there is no product of matrices."""
         *given, result = _terms(call)
         streams = [
             term for name, term in zip(call.operands, given, strict=True) if name in call.streams
@@ -85,7 +82,6 @@ class Einsum(ConstantProduct):
         return []
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Tensor:
-        """Return the product of two operands at a time, its indices in order."""
         *given, result = _terms(call)
         sizes: dict[str, int] = {}
         parts = []
@@ -172,7 +168,6 @@ def _elementwise(left: _Part, right: _Part) -> _Part:
 
 
 def _linear(data: _Part, weight: _Part, summed: str, sizes: Mapping[str, int]) -> _Part:
-    """Return a linear layer."""
     kept = "".join(index for index in data.term if index not in summed)
     new = "".join(index for index in weight.term if index not in summed)
     value = data.ordered(kept + summed).value

@@ -22,7 +22,6 @@ TARGET = "mase.grouped_linear.default"
 
 
 def _runs(ends: Tensor) -> Iterator[tuple[int, slice]]:
-    """Yield every group with its rows."""
     start = 0
     for group, end in enumerate(ends.tolist()):
         yield group, slice(start, end)
@@ -93,7 +92,6 @@ class GroupedProduct(ConstantProduct):
         return []
 
     def layer(self, call: Call, operands: Mapping[str, Tensor]) -> Any:
-        """Return the linear layer of groups, or of one."""
         weight = aten.transpose.int(operands["data_in_1"], -2, -1)
         if call.operands["data_in_1"].shape[0] == 1:
             return aten.linear.default(operands["data_in_0"], aten.select.int(weight, 0, 0))

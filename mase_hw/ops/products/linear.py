@@ -19,10 +19,7 @@ from mase_hw.formats import BLOCKS, SCALARS, SCALED
 from mase_hw.geometry import Order
 from mase_hw.geometry.blocks import is_block
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, Operator, Reference, example
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Ordered, Tiled
-from mase_hw.ops._weighting import Configured, Weighted
+from mase_hw.ops._interfaces import Configured, Judged, Ordered, Rewritten, Tiled, Weighted
 from mase_hw.ops.products._product import OPTIONS, Feed, Product
 from mase_hw.ops.products._products import product_of
 from mase_hw.ops.products.grouped_product import TARGET
@@ -54,7 +51,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return [] if "ends" in call.operands else self._product(call).notes()
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Write a layer with a vector of weights, which has no dimension of results, as one row."""
         shape = call.operands["weight"].shape
         if len(shape) != 1:
             return None
@@ -79,7 +75,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return compute
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a replay of the rows where there are several tiles of results, and the sums."""
         data, result, product = call.operands["data_in_0"], call.result, self._product(call)
         rows, in_lanes = data.parallelism
         in_tiles, out_tiles, out_lanes = data.tiles[1], result.tiles[1], result.parallelism[1]
@@ -115,11 +110,9 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return {"data_in_0": data.order if single else None, "data_out_0": None}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Rows enter and leave together; elements and results are free."""
         return [[("data_in_0", 1), ("data_out_0", 1)]]
 
     def repeats(self, call: Call) -> dict[str, int]:
-        """Every row tile takes all weights."""
         data = call.operands["data_in_0"]
         return {"weight": data.leading * data.tiles[0]}
 
@@ -131,7 +124,6 @@ class Linear(Operator, Weighted, Configured, Rewritten, Ordered, Tiled, Judged):
         return product_of(call, same, call.operands["data_in_0"].shape[-1], -1)
 
     def as_module(self, call: Call) -> nn.Module | None:
-        """Return the layer, when its operands but the first are constant."""
         if len(call.streams) != 1 or len(call.operands["weight"].shape) != 2:
             return None
         results, features = call.operands["weight"].shape

@@ -16,10 +16,7 @@ from mase_hw.cells import Netlist
 from mase_hw.formats import Format
 from mase_hw.geometry.tensor import Order
 from mase_hw.ops._base import Apply, Call, Example, Operator, Reference, example, example_values
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Multiplying
-from mase_hw.ops._rewriting import Rewritten
-from mase_hw.ops._tiling import Growing, Ordered, Tiled
+from mase_hw.ops._interfaces import Exact, Growing, Judged, Multiplying, Ordered, Rewritten, Tiled
 from mase_hw.ops.products._constant_product import matrix_product, matrix_refusals
 from mase_hw.ops.products._stream_product import StreamProduct
 
@@ -42,7 +39,6 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
     }
 
     def expression(self, call: Call, operands: Mapping[str, Tensor]) -> Sequence[Tensor] | None:
-        """Return the linear layer, or matrices and vectors as batches of one; None for others."""
         if not call.constants:
             return _batch_of_one(call, operands["data_in_0"], operands["data_in_1"])
         return None if matrix_refusals(call) else [matrix_product(call, operands)]
@@ -58,18 +54,15 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return StreamProduct(call).reference()
 
     def hardware(self, call: Call) -> Netlist:
-        """Return a replay of rows, a buffer of columns, and sums."""
         return StreamProduct(call).hardware()
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
         return StreamProduct(call).exact_result()
 
     def products(self, call: Call) -> int:
-        """As many as a row has elements."""
         return StreamProduct(call).terms
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """Rows as they are offered; the second operand, where what meets them comes together."""
         return StreamProduct(call).orders()
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
@@ -77,11 +70,9 @@ class Matmul(Operator, Exact, Multiplying, Rewritten, Ordered, Tiled, Growing, J
         return [[("data_in_0", 1), ("data_out_0", 1)]]
 
     def growing(self, call: Call) -> list[frozenset[str]]:
-        """Return the results of each row, or the elements of its sums."""
         return [] if call.constants else StreamProduct.growing()
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time where those of several matrices follow each other."""
         if StreamProduct(call).has_row_tiles:
             return {}
         return {("data_in_0", 1): 1, ("data_out_0", 1): 1}

@@ -20,9 +20,7 @@ from mase_hw.formats import Format
 from mase_hw.geometry.runs import Run, candidate_orders, stream_axes
 from mase_hw.geometry.tensor import Order, TensorSpec
 from mase_hw.ops._base import Call, Operator, Reference, along_batch
-from mase_hw.ops._judging import Judged
-from mase_hw.ops._numbers import Exact, Numeric, Summing, WholeNumbers
-from mase_hw.ops._tiling import Ordered, Tiled
+from mase_hw.ops._interfaces import Exact, Judged, Numeric, Ordered, Summing, Tiled, WholeNumbers
 
 
 class Rows(Operator, Numeric, Ordered, Tiled):
@@ -41,7 +39,6 @@ class Rows(Operator, Numeric, Ordered, Tiled):
         return problems
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """The order that is offered, with the dimension of the rows innermost."""
         data, dim = call.operands["data_in_0"], self.dim(call)
         axes = stream_axes(data) or tuple(range(len(data.shape)))
         inner = (*(axis for axis in axes if axis != dim), dim)
@@ -78,7 +75,6 @@ class Reduction(Operator, Ordered, Tiled):
         return problems
 
     def orders(self, call: Call) -> dict[str, Order | None]:
-        """The order that is offered, where the reduced dimensions lie side by side in it."""
         data, result, dims = call.operands["data_in_0"], call.result, self.dims(call)
         spec = next(spec for spec in candidate_orders(data) if Run.find(spec, dims) is not None)
         axes = stream_axes(spec) or ()
@@ -88,11 +84,9 @@ class Reduction(Operator, Ordered, Tiled):
         return {"data_in_0": spec.order, "data_out_0": Order.permuted(result.shape, axes)}
 
     def ties(self, call: Call) -> list[list[tuple[str, int]]]:
-        """Lanes stay, unless they are reduced."""
         return [] if self.run(call).row else [[("data_in_0", 0), ("data_out_0", 0)]]
 
     def limits(self, call: Call) -> dict[tuple[str, int], int]:
-        """One row at a time; a single result where lanes are reduced."""
         limits = {("data_in_0", 1): 1, ("data_out_0", 1): 1}
         return {**limits, ("data_out_0", 0): 1} if self.run(call).row else limits
 
@@ -141,13 +135,11 @@ class Accumulation(Reduction, Exact, WholeNumbers, Summing, Judged):
         return Netlist.single(call.ports, cell)
 
     def exact_result(self, call: Call, fraction: int) -> Format | None:
-        """Return that of the elements, their sums, or their means."""
         data, divisor = fixed(call.operands["data_in_0"]), self.divisor(call)
         terms = 1 << (self._sum_width(call) - data.width - (not data.signed))
         return exact_quotient(data, max(1, terms // divisor), divisor, fraction)
 
     def added(self, call: Call) -> Iterable[tuple[Mapping[str, int], int]]:
-        """The elements along the reduced dimensions."""
         shape = call.operands["data_in_0"].shape
         count = 1 if self.maximum else prod(shape[dim] for dim in self.dims(call))
         return [({"data_in_0": count}, self.divisor(call))]

@@ -23,9 +23,8 @@ from mase_hw.formats.fixed import MAX_WIDTH_BITS, Fixed
 from mase_hw.geometry.tensor import TensorSpec
 from mase_hw.ops._base import Call, Example, Reference, example, example_values
 from mase_hw.ops._elementwise import elements_of
-from mase_hw.ops._judging import Judged
+from mase_hw.ops._interfaces import Exact, Judged, Numeric
 from mase_hw.ops._library import define
-from mase_hw.ops._numbers import Exact, Numeric
 from mase_hw.ops._unary import Unary
 from mase_hw.ops.functions.table import EXP, LOG
 from mase_hw.ops.reductions._reduce import Reduction, reduce_cell
@@ -85,7 +84,6 @@ class LogSum(Reduction, Numeric, Exact, Judged):
         return net.netlist(data_out_0=net.add(_unary_cell(*self._logarithm(call)), data_in_0=wire))
 
     def operations(self, call: Call) -> int:
-        """An exponential and a sum for each element."""
         return 2 * call.operands["data_in_0"].elements
 
     def _count(self, call: Call) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 from mase_hw._aten import aten
 from mase_hw.ops._base import OPERAND_NAMES, Call, Example, example
 from mase_hw.ops._composite import Composition, composition, refuse_batch, zero_of
-from mase_hw.ops._judging import Ranking
+from mase_hw.ops._interfaces import Ranking
 
 
 @composition(

@@ -13,11 +13,17 @@ from torch.fx.node import map_aggregate
 from torch.fx.proxy import GraphAppendingTracer
 
 from mase_hw._kinds import Table
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import CommonMetadata, MaseMetadata, metadata, update
+from mase_hw.graph.metadata import CommonMetadata, MaseMetadata
+from mase_hw.graph.nodes import (
+    free_name,
+    metadata,
+    read_constant,
+    tensor_arguments,
+    unique_name,
+    update,
+)
 from mase_hw.ops import Call, TensorSpec, operator_for
-from mase_hw.passes._insert import free_name, read_constant, unique_name
 
 
 def rewrite(
@@ -37,7 +43,7 @@ def rewrite(
             node as it is.
         inputs: nodes that stand for operands instead, or besides.
     """
-    operands = dict(tensor_arguments(node, call.operator.operand_names))
+    operands = dict(tensor_arguments(node))
     return rewrite_from(mg, node, call.results, write, {**operands, **(inputs or {})})
 
 
@@ -110,7 +116,7 @@ def _keep_declared(node: Node, replaced: MaseMetadata, inputs: Mapping[str, Node
     names = {item: name for name, item in inputs.items() if name in replaced.declared}
     own = {
         name: names[item]
-        for name, item in tensor_arguments(node, kind.operand_names)
+        for name, item in tensor_arguments(node)
         if item in names and isinstance(item, Node) and item.op == "get_attr"
     }
     if own:
@@ -128,8 +134,8 @@ def _store_constants(mg: MaseGraph, node: Node) -> None:
     def stored(value: object) -> Any:
         if not isinstance(value, Tensor):
             return value
-        name = free_name(mg, f"{node.name}_constant")
-        return read_constant(mg, node, name, value, metadata(node))
+        name = free_name(node, f"{node.name}_constant")
+        return read_constant(mg.model, node, name, value, metadata(node))
 
     node.args = map_aggregate(node.args, stored)
 

@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operator_for
 from mase_hw.passes.canonical._rewrite import rewrite_from

@@ -13,7 +13,8 @@ from torch.fx import Node
 
 from mase_hw._kinds import Argument
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import Fill, location, metadata, update
+from mase_hw.graph.metadata import Fill
+from mase_hw.graph.nodes import location, metadata, update
 from mase_hw.graph.rebuild import descendants, set_tensor
 from mase_hw.graph.shapes import run_with
 from mase_hw.passes._pass import Result, graph_pass
@@ -86,7 +87,6 @@ class _Fill:
         return float(torch.as_tensor(self.value).abs().max())
 
     def within(self, bound: float) -> float | Tensor:
-        """Return the constant with all that is so large at a bound."""
         if isinstance(self.value, Tensor):
             large = self.value.abs() >= LARGE
             return torch.where(large, self.value.sign() * bound, self.value)
@@ -109,7 +109,6 @@ def _fills_of(mg: MaseGraph, node: Node) -> list[_Fill]:
 def _real_constant(
     mg: MaseGraph, node: Node, place: int, argument: object
 ) -> float | Tensor | None:
-    """A constant real argument; None for any other, and for what training moves."""
     if isinstance(argument, Node):
         if argument.op != "get_attr":
             return None
@@ -152,7 +151,6 @@ class _Search:
         return bounds[bisect_left(bounds[:-1], True, key=lambda bound: self._same(fills, bound))]
 
     def put(self, fills: Sequence[_Fill], bound: float | None) -> None:
-        """Put a bound in the place of fills, or the fills back."""
         for fill in fills:
             value = fill.value if bound is None else fill.within(bound)
             if isinstance(value, Tensor):

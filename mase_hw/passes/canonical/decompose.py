@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from mase_hw.formats import family_of, format_class
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.ops import Rewritten, operator_for
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical._rewrite import rewrite

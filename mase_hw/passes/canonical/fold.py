@@ -14,14 +14,11 @@ from mase_hw._aten import overload
 from mase_hw._kinds import Argument
 from mase_hw.errors import FormatError
 from mase_hw.formats import Format, format_class
-from mase_hw.graph import MaseGraph, common, metadata, update
-from mase_hw.graph.calls import spec_of, tensor_arguments
+from mase_hw.graph import MaseGraph, common, metadata, nodes, update
 from mase_hw.graph.rebuild import evaluate, own_copy
 from mase_hw.graph.rounded import exact_format, with_factors
 from mase_hw.ops import Affine, Call, Foldable, Operator, Weighted
-from mase_hw.passes._insert import constant_metadata, read_constant
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.passes.configuration import Configuration
 
 # Dimensions of a layer's weights.
@@ -73,7 +70,6 @@ def _constant_values(mg: MaseGraph, parameters: bool) -> dict[Node, Argument]:
 def _seen_parameter(
     value: Tensor, values: Mapping[Node, object], read: Mapping[Node, Tensor]
 ) -> Node | None:
-    """The parameter of which a value holds all elements, and no other value does."""
     memory = value.untyped_storage().data_ptr()
     if [item.untyped_storage().data_ptr() for item in read.values()].count(memory) > 1:
         return None
@@ -102,9 +98,9 @@ def _replace_by_constant(mg: MaseGraph, node: Node, value: Tensor, parameter: No
     if parameter is not None:
         held = nn.Parameter(held, requires_grad=mg.constant(parameter).requires_grad)
     pruned = parameter is not None and metadata(parameter).pruned
-    spec = spec_of(value) if metadata(node).common else None
-    known = constant_metadata(node, spec, pruned=pruned)
-    node.replace_all_uses_with(read_constant(mg, node, target, held, known))
+    spec = nodes.spec_of(value) if metadata(node).common else None
+    known = nodes.constant_metadata(node, spec, pruned=pruned)
+    node.replace_all_uses_with(nodes.read_constant(mg.model, node, target, held, known))
 
 
 @graph_pass
@@ -144,17 +140,16 @@ def fold_into_producer_transform_pass(
         _set_constants(mg, producer, before, constants, node)
         update(producer, folded=True, declared=kept)
         node.replace_all_uses_with(producer)
-        erase_node(mg, node)
+        nodes.erase_node(node)
         folded[node.name] = producer.name
     for node in reversed(mg.fx_graph.nodes):
         if node.op == "get_attr" and not node.users:
-            erase_node(mg, node)
+            nodes.erase_node(node)
     mg.recompile()
     return mg, {"folded": folded}
 
 
 def _merged(call: Call, producer: Call, *, exact: bool) -> Mapping[str, Tensor] | None:
-    """Return constants with which the producer does what a call does, too; None for none."""
     operator = call.operator
     if constants := Foldable.of(operator).fold(call, producer):
         return constants
@@ -276,16 +271,16 @@ def _set_constants(
     trained = any(isinstance(mg.constant(operand), nn.Parameter) for operand in old)
     pruned = {
         name: metadata(value).pruned
-        for name, value in tensor_arguments(node, call.operator.operand_names)
+        for name, value in nodes.tensor_arguments(node)
         if isinstance(value, Node)
     }
     dtype = mg.constant(old[0]).dtype if old else torch.get_default_dtype()
     operands = dict(common(node).operands)
     for operand, value in constants.items():
         tensor = value.detach().to(dtype).clone()
-        spec, held = spec_of(tensor), nn.Parameter(tensor) if trained else tensor
-        known = constant_metadata(node, spec, pruned=pruned.get(operand, False))
-        constant = read_constant(mg, node, f"{node.name}_{operand}_folded", held, known)
+        spec, held = nodes.spec_of(tensor), nn.Parameter(tensor) if trained else tensor
+        known = nodes.constant_metadata(node, spec, pruned=pruned.get(operand, False))
+        constant = nodes.read_constant(mg.model, node, f"{node.name}_{operand}_folded", held, known)
         _set_argument(node, call.operator, operand, constant)
         previous = operands.get(operand)
         operands[operand] = spec if previous is None else spec.with_format(previous.format)

@@ -9,8 +9,7 @@ from torch.fx import Node
 from mase_hw._kinds import Argument, Table
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph
-from mase_hw.graph.calls import tensor_arguments
-from mase_hw.graph.metadata import common, location
+from mase_hw.graph.nodes import common, location, tensor_arguments
 from mase_hw.graph.rebuild import ancestors, evaluate
 from mase_hw.ops import Stateful, looked_up, operator_for
 from mase_hw.passes._pass import Result, graph_pass
@@ -132,7 +131,7 @@ def _places(mg: MaseGraph, node: Node) -> list[tuple[Node, int]]:
     operator = _state(node)
     if operator is None:
         return []
-    arguments = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    arguments = dict(tensor_arguments(node))
     places = [(arguments[name], n) for name, n in operator.places(mg.call(node)).items()]
     return [(item, count) for item, count in places if isinstance(item, Node)]
 

@@ -12,8 +12,7 @@ from torch.fx import Node
 from mase_hw._aten import aten
 from mase_hw._kinds import Argument, Table
 from mase_hw.graph import MaseGraph
-from mase_hw.graph.calls import aten_arguments
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import aten_arguments, common
 from mase_hw.graph.rebuild import ancestors, evaluate
 from mase_hw.ops import EXCLUDED, Mask, Masked, Masking, Repeating, maskings, operator_for, scaling
 from mase_hw.passes._pass import Result, graph_pass
@@ -118,7 +117,6 @@ class _Masks:
         self._cache: dict[tuple[Node, bool], Mask | None] = {}
 
     def is_excluded(self, value: object) -> bool:
-        """True if a score of this value is left out."""
         if isinstance(value, Node):
             if value.op != "get_attr" or self._mg.constant(value).numel() != 1:
                 return False

@@ -15,12 +15,11 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from mase_hw._kinds import Argument, Table
 from mase_hw.errors import UnsupportedError
 from mase_hw.graph import MaseGraph, metadata, update
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.encoding import decode_target
+from mase_hw.graph.nodes import aten_arguments, unique_name
 from mase_hw.graph.rebuild import ancestors
 from mase_hw.graph.source import location_of_error
 from mase_hw.ops import ANY_NUMBER, Commutative, Operator, Recognized, operator_for, operators
-from mase_hw.passes._insert import unique_name
 from mase_hw.passes._pass import Result, graph_pass
 
 PROBE_SHAPE = (2, 3)

@@ -2,27 +2,10 @@
 
 from __future__ import annotations
 
-from torch.fx import Node
-
-from mase_hw.errors import MaseError
-from mase_hw.graph import MaseGraph, common, metadata
+from mase_hw.graph import MaseGraph, common
+from mase_hw.graph.nodes import erase_node
 from mase_hw.ops import Removable
 from mase_hw.passes._pass import Result, graph_pass
-
-
-def erase_node(mg: MaseGraph, node: Node) -> None:
-    """Erase a node that nothing uses.
-
-    Raises:
-        MaseError: with torch's own reason when it still has users.
-    """
-    try:
-        mg.fx_graph.erase_node(node)
-    except RuntimeError as error:
-        raise MaseError(
-            f"node {node.name} at {metadata(node).source} cannot be erased: {error}; "
-            "replace its uses first"
-        ) from error
 
 
 @graph_pass
@@ -45,7 +28,7 @@ def remove_identity_transform_pass(mg: MaseGraph, *, training: bool = False) -> 
         removable = Removable.of(call.operator)
         if removable.is_identity(call) and not (training and removable.trains(call)):
             node.replace_all_uses_with(node.all_input_nodes[0])
-            erase_node(mg, node)
+            erase_node(node)
             removed.append(node.name)
     mg.recompile()
     return mg, {"removed": removed}

@@ -14,10 +14,10 @@ from torch.utils._pytree import tree_leaves
 
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph import MaseGraph, SoftwareMetadata, ValueRange, update
-from mase_hw.graph.calls import constant_value, tensor_arguments
+from mase_hw.graph.calls import constant_value
 from mase_hw.graph.captured import batch_size
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.graph.shapes import run_with
-from mase_hw.ops import OPERAND_NAMES, operator_for
 from mase_hw.passes._pass import Result, graph_pass
 
 
@@ -193,10 +193,8 @@ def tensors_of(
         result_of: what was observed of the first result of a node.
         kind: observes a constant.
     """
-    operator = operator_for(node.target) if node.op == "call_function" else None
-    names = operator.operand_names if operator else OPERAND_NAMES
     observed: dict[str, Tensors] = {}
-    for name, value in tensor_arguments(node, names) if node.op == "call_function" else ():
+    for name, value in tensor_arguments(node) if node.op == "call_function" else ():
         constant = constant_value(mg.model, value)
         result = result_of(value) if isinstance(value, Node) else None
         if constant is not None:

@@ -23,8 +23,8 @@ from torch.fx import Node
 
 from mase_hw._aten import overload
 from mase_hw._kinds import Argument
-from mase_hw.graph.calls import aten_arguments, tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import aten_arguments, tensor_arguments
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Normalizing, Weighted, operator_for
 
@@ -244,7 +244,7 @@ class _Tracer:
         operator = operator_for(node.target)
         if not isinstance(operator, Weighted):
             return None
-        given = dict(tensor_arguments(node, operator.operand_names)).get(WEIGHT)
+        given = dict(tensor_arguments(node)).get(WEIGHT)
         leaves = self._leaves.get(given, ()) if isinstance(given, Node) else ()
         if len(leaves) != 1 or self._values[given].dim() < 2:
             return None
@@ -462,7 +462,6 @@ def cut_dim(node: Node) -> int | None:
 
 
 def _along(value: Tensor, axis: int) -> Tensor:
-    """Return the index of every element along an axis."""
     shape = [1] * value.dim()
     shape[axis] = -1
     return torch.arange(value.shape[axis]).reshape(shape).expand(value.shape).clone()

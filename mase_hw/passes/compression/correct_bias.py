@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from mase_hw.errors import ConfigError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import tensor_arguments
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import operator_for
 from mase_hw.passes._pass import Result, graph_pass
@@ -75,7 +75,7 @@ def _biases(mg: MaseGraph) -> dict[Node, Node]:
         operator = operator_for(node.target) if node.op == "call_function" else None
         if operator is None:
             continue
-        operands = dict(tensor_arguments(node, operator.operand_names))
+        operands = dict(tensor_arguments(node))
         bias = operands.get(BIAS)
         if isinstance(bias, Node) and bias.op == "get_attr" and len(bias.users) == 1:
             found[node] = bias

@@ -35,7 +35,7 @@ from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError
 from mase_hw.formats import BlockFormat, Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.compression._rows import Rows, rows_of
 from mase_hw.passes.compression.walk import Layer, layers, walk
@@ -214,7 +214,6 @@ def _rounded(
     statistics: tuple[Tensor, Tensor | None],
     method: Method,
 ) -> Tensor:
-    """Return weights as the graph computes with them."""
     hessian, lost = statistics
     wanted = weight.double()
     if lost is not None:
@@ -348,7 +347,6 @@ def _damped(hessian: Tensor, damping: float) -> Tensor:
 
 
 def _inverse_factor(damped: Tensor) -> Tensor:
-    """Return the upper factor of the inverse of a damped Hessian."""
     damped = damped.clone()
     diagonal = torch.diagonal(damped)
     # Fewer rows than features leave directions without any weight of their own.

@@ -25,9 +25,8 @@ from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common, stream_operands
 from mase_hw.graph.quantized import GraphRun
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import Numeric, operators
 from mase_hw.passes.formats import quantize
 
@@ -157,7 +156,6 @@ def _configured(mg: MaseGraph, config: Mapping[str, object]) -> list[tuple[str, 
 
 
 def _formats(mg: MaseGraph) -> Tensors:
-    """Return the format of every operand and result that has one."""
     return {
         (node.name, name): spec.format
         for node in mg.nodes

@@ -19,9 +19,8 @@ from torch.fx import Node
 from mase_hw._checks import check_integer, check_share
 from mase_hw._kinds import Argument, Table
 from mase_hw.errors import ConfigError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
+from mase_hw.graph.nodes import common, metadata, tensor_arguments, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes._pass import Result, graph_pass
@@ -198,7 +197,7 @@ def _to_module(mg: MaseGraph, node: Node, module: nn.Module) -> None:
     operator = operator_for(node.target)
     assert operator is not None
     constants, stream = {}, None
-    for name, item in tensor_arguments(node, operator.operand_names):
+    for name, item in tensor_arguments(node):
         if isinstance(item, Node) and item.op == "get_attr":
             constants[name] = item
         elif isinstance(item, Node):

@@ -19,10 +19,9 @@ from torch.fx import Node
 from mase_hw._checks import check_share
 from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, DataError
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.masks import hold_masks
-from mase_hw.graph.metadata import update
+from mase_hw.graph.nodes import tensor_arguments, update
 from mase_hw.graph.shapes import run_with
 from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes._pass import Result, graph_pass, worded_pass
@@ -206,7 +205,7 @@ def prunable_weights(mg: MaseGraph) -> dict[str, tuple[Node, nn.Parameter]]:
         operator = operator_for(node.target) if node.op == "call_function" else None
         if operator is None or not Weighted.of(operator).prunable:
             continue
-        for name, value in tensor_arguments(node, operator.operand_names):
+        for name, value in tensor_arguments(node):
             if name == OPERAND and isinstance(value, Node) and value.op == "get_attr":
                 constant = mg.constant(value)
                 if isinstance(constant, nn.Parameter) and constant.dim() >= 2:

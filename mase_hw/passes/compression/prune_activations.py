@@ -18,11 +18,10 @@ from torch.fx import Node
 from mase_hw.errors import ConfigError
 from mase_hw.graph.encoding import decode_target
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import MaseMetadata, common, metadata
+from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.nodes import common, metadata, stream_operands, unique_name
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.graph.streams import stream_operands
 from mase_hw.ops import operator_for_role
-from mase_hw.passes._insert import unique_name
 from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.prune import best, check_pruning, own_words, prunable_weights
@@ -102,7 +101,6 @@ def _selected(mg: MaseGraph, names: Sequence[str] | None) -> list[Node]:
 
 
 def _sizes(mg: MaseGraph, node: Node, data: Iterable[object] | None) -> Tensor:
-    """Return the magnitudes that a node gives on the data."""
     seen = observe(mg, [mg.example_inputs] if data is None else data)
     return seen[node.name][RESULT].values.abs()
 

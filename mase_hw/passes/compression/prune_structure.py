@@ -17,10 +17,9 @@ from torch.fx import Node
 
 from mase_hw._kinds import Record
 from mase_hw.errors import ConfigError, MaseError
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.exported import outputs_agree
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import aten_arguments, metadata, update
 from mase_hw.graph.rebuild import set_tensor
 from mase_hw.passes._pass import Result, worded_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
@@ -257,7 +256,6 @@ def _normalize_kept(cut: MaseGraph, norm: Node, gone: Tensor) -> None:
 
 
 def _kept(gone: Tensor, axis: int) -> Tensor:
-    """Return which indices of an axis are left."""
     return (~gone).movedim(axis, 0).reshape(gone.shape[axis], -1).any(dim=1)
 
 

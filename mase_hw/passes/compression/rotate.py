@@ -19,9 +19,9 @@ from torch.fx import Node
 
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import MaseMetadata, metadata
+from mase_hw.graph.metadata import MaseMetadata
+from mase_hw.graph.nodes import metadata, unique_name
 from mase_hw.graph.rebuild import set_tensor
-from mase_hw.passes._insert import unique_name
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 from mase_hw.passes.compression.walk import Layer, layers

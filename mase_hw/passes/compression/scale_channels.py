@@ -207,7 +207,6 @@ def _is_by_channel(value: Tensor, channels: int) -> bool:
 
 
 def _inputs(chain: list[Node]) -> list[Node]:
-    """Return the streams that a chain is computed from."""
     return [
         item
         for node in chain

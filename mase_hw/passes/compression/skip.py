@@ -11,10 +11,8 @@ from torch.fx import Node
 
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, erase_node, location, stream_operands
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
 from mase_hw.registry import nearest
 
 
@@ -51,7 +49,7 @@ def skip_transform_pass(mg: MaseGraph, *, nodes: Iterable[str] = ()) -> Result:
             )
         node = known[name]
         node.replace_all_uses_with(stream_operands(node)[0][1])
-        erase_node(mg, node)
+        erase_node(node)
     mg.recompile()
     return mg, {"skipped": names}
 

@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from mase_hw.errors import ConfigError, DataError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
+from mase_hw.graph.nodes import common
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.ops import Weighted, operator_for
 from mase_hw.passes.canonical.software_metadata import batch_inputs

@@ -23,7 +23,7 @@ from mase_hw.arithmetic.exact_formats import (
 )
 from mase_hw.arithmetic.requantize import scales, whole
 from mase_hw.formats import Format
-from mase_hw.graph.calls import aten_arguments
+from mase_hw.graph.nodes import aten_arguments
 from mase_hw.ops import Call, Elementwise, Exact, Multiplying, Numeric, Weighted
 
 # Codes that are tried one by one.

@@ -14,15 +14,20 @@ from torch.fx import Node
 
 from mase_hw.arithmetic.exact_formats import has_codes_around_zero, in_whole_steps
 from mase_hw.arithmetic.requantize import scales
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import (
+    constant_metadata,
+    erase_node,
+    free_name,
+    metadata,
+    operator_at,
+    read_constant,
+    stream_operands,
+    tensor_arguments,
+    update,
+)
 from mase_hw.ops import Call, Multiplying, Summing, Weighted
-from mase_hw.passes._insert import constant_metadata, free_name, read_constant
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
-from mase_hw.passes.formats.edges import operator_at
 
 ROLE = "thresholds"
 # Dimensions of weights without channels of results behind them.
@@ -70,7 +75,7 @@ def _absorb(mg: MaseGraph, node: Node) -> bool:
     else:
         return False
     node.replace_input_with(producer, stream_operands(producer)[0][1])
-    erase_node(mg, producer)
+    erase_node(producer)
     return True
 
 
@@ -96,7 +101,7 @@ def _absorb_layer(mg: MaseGraph, node: Node, producer: Node, call: Call) -> bool
     declared = dict(metadata(producer).declared)
     declared.pop("bias", None)
     declared["weight"] = in_whole_steps(number)
-    arguments = dict(tensor_arguments(producer, call.operator.operand_names))
+    arguments = dict(tensor_arguments(producer))
     item = arguments["weight"]
     assert isinstance(item, Node)
     producer.replace_input_with(item, _read(mg, producer, "weight_steps", whole.float()))
@@ -120,7 +125,7 @@ def _set_bounds(mg: MaseGraph, node: Node, factors: Tensor, offsets: Tensor) -> 
     falling = (factors < 0).unsqueeze(-1)
     below = torch.where(falling, limits, below)
     signs = (signs * factors.sign()).broadcast_to(below.shape[:-1])
-    arguments = dict(tensor_arguments(node, mg.call(node).operator.operand_names))
+    arguments = dict(tensor_arguments(node))
     for name, values in (("bounds", below), ("signs", signs)):
         item = arguments[name]
         assert isinstance(item, Node)
@@ -128,5 +133,5 @@ def _set_bounds(mg: MaseGraph, node: Node, factors: Tensor, offsets: Tensor) -> 
 
 
 def _read(mg: MaseGraph, node: Node, name: str, values: Tensor) -> Node:
-    target = free_name(mg, f"{node.name}_{name}")
-    return read_constant(mg, node, target, values.contiguous(), constant_metadata(node))
+    target = free_name(node, f"{node.name}_{name}")
+    return read_constant(mg.model, node, target, values.contiguous(), constant_metadata(node))

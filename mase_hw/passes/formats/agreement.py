@@ -17,7 +17,7 @@ from mase_hw.graph.captured import batch_size
 from mase_hw.graph.fills import as_given, rounds_itself
 from mase_hw.graph.judgements import judgements
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import metadata, update
+from mase_hw.graph.nodes import metadata, update
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs, batches_of

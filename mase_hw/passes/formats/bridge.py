@@ -34,10 +34,25 @@ from mase_hw.formats import (
     format_class,
 )
 from mase_hw.geometry.blocks import block_axis, is_block
-from mase_hw.graph.calls import tensor_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.graph.nodes import (
+    common,
+    free_name,
+    insert_after,
+    insert_behind,
+    is_cast,
+    metadata,
+    operator_at,
+    operator_of,
+    read_constant,
+    refresh_output,
+    result_dtype,
+    set_format,
+    set_formats,
+    stream_operands,
+    tensor_arguments,
+    update,
+)
 from mase_hw.ops import (
     Call,
     Exact,
@@ -50,18 +65,8 @@ from mase_hw.ops import (
     TensorSpec,
     operator_for_role,
 )
-from mase_hw.passes._insert import free_name, insert_after, read_constant, result_dtype
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.formats.edges import (
-    ROLE,
-    insert_behind,
-    insert_casts_transform_pass,
-    is_cast,
-    operator_at,
-    operator_of,
-    set_format,
-    set_formats,
-)
+from mase_hw.passes.formats.edges import ROLE, insert_casts_transform_pass
 from mase_hw.passes.formats.quantize import observed_range
 
 ORDER, STEPS, ROUNDING = "order", "steps", "rounding"
@@ -111,7 +116,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
         return mg, {"bridged": []}
     mg = mg.copy()
     # Outputs ask for the formats that they have now.
-    refresh_output(mg)
+    refresh_output(mg.model)
     bridged = []
     for node in mg.nodes:
         if node.name in plans or node.name in turned:
@@ -122,7 +127,7 @@ def bridge_formats_transform_pass(mg: MaseGraph) -> Result:
             asked = common(node).results["data_out_0"]
             between = asked.with_format(turned[node.name])
             set_formats(node, {}, {"data_out_0": between.format})
-            insert_behind(mg, node, ROLE, between, asked)
+            insert_behind(node, ROLE, between, asked)
         elif node.name in moving:
             number = _common_format(node)
             if number.name not in operator_of(node).formats:
@@ -182,13 +187,13 @@ class _Plan:
             self._convert_operands(mg, node, specs)
             if self.gives is not None:
                 inner, result = result, asked.with_format(self.gives)
-                last = insert_behind(mg, last, self.role, inner, result, self.behind)
+                last = insert_behind(last, self.role, inner, result, self.behind)
         if result.format != asked.format:
             number, levels = asked.quantized, Arguments()
             if self.rounds:
                 assert has_scale(number)
                 levels = [*number.scales], [*number.zero_points], 0, *number.code_range
-            insert_behind(mg, last, ROUNDING if self.rounds else ROLE, result, asked, levels)
+            insert_behind(last, ROUNDING if self.rounds else ROLE, result, asked, levels)
 
     def _convert_operands(self, mg: MaseGraph, node: Node, specs: Mapping[str, TensorSpec]) -> None:
         assert self.role is not None
@@ -204,7 +209,7 @@ class _Plan:
                 operands[name] = replace(operands[name], dtype=dtype)
                 if key not in converted:
                     converted[key] = insert_after(
-                        mg, producer, self.role, operand, operands[name], arguments
+                        producer, self.role, operand, operands[name], arguments
                     )
             taking.append(converted.get(key, producer))
         left = iter(taking)
@@ -215,18 +220,18 @@ class _Plan:
 
 
 def _store_constant(mg: MaseGraph, node: Node, name: str, function: Stored) -> None:
-    names = operator_of(node).operand_names
-    constant = dict(tensor_arguments(node, names))[name]
+    constant = dict(tensor_arguments(node))[name]
     stored = function(mg.call(node).constants[name])
     if isinstance(constant, Node):
-        target = free_name(mg, f"{node.name}_{name}_rounded")
+        target = free_name(node, f"{node.name}_{name}_rounded")
         dtype = mg.constant(constant).dtype
         values = stored if stored.dtype is torch.float64 else stored.to(dtype)
         node.replace_input_with(
-            constant, read_constant(mg, node, target, values, metadata(constant))
+            constant, read_constant(mg.model, node, target, values, metadata(constant))
         )
         return
     arguments = zip(node.target._schema.arguments, node.args, strict=False)  # type: ignore[union-attr]
+    names = operator_of(node).operand_names
     node.args = tuple(
         float(stored) if names.get(item.name, item.name) == name else value
         for item, value in arguments

@@ -15,15 +15,13 @@ from mase_hw._kinds import Table
 from mase_hw.errors import ConfigError, DataError, FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
-from mase_hw.graph.streams import consumers
+from mase_hw.graph.nodes import common, consumers, keeps_format, metadata, shares_format
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import run_batches, tensors_of
 from mase_hw.passes.configuration import Configuration
 from mase_hw.passes.formats import quantize
 from mase_hw.passes.formats._observers import OBSERVERS, Observer, Sample, check_percentile
 from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.registry import nearest
 
 Observations = Mapping[str, Mapping[str, Sample]]

@@ -7,101 +7,28 @@ output among the readers. Where the two ends of an edge differ a cast stands, an
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from torch.fx import Node
 
 from mase_hw.formats import Format, serving_formats
 from mase_hw.graph.loops import is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import consumers, refresh_output, stream_operands
-from mase_hw.ops import Numeric, Operator, TensorSpec, operators
-from mase_hw.passes._insert import insert_after
+from mase_hw.graph.nodes import (
+    common,
+    consumers,
+    insert_after,
+    keeps_format,
+    observed_ends,
+    operator_of,
+    refresh_output,
+    result_spec,
+    set_formats,
+    shares_format,
+    stream_operands,
+)
 from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "cast"
-Formats = Mapping[str, Format | None]
-
-
-def operator_at(node: Node) -> Operator | None:
-    """Operator of a node; None for inputs, constants, results, and what no operator covers."""
-    name = common(node).operator if node.op == "call_function" else None
-    return None if name is None else operators()[name]
-
-
-def operator_of(node: Node) -> Operator:
-    """Operator of a node that has one."""
-    return operators()[str(common(node).operator)]
-
-
-def casts(node: Node) -> bool:
-    """True for a node whose operands and result may differ in format."""
-    operator = operator_at(node)
-    return operator is not None and operator.casts
-
-
-def keeps_format(node: Node) -> bool:
-    """True for a node whose result takes its operand's format unless configured."""
-    return Numeric.of(operator_at(node)).keeps_format
-
-
-def shares_format(node: Node) -> bool:
-    """True for a node whose operands and results are all in one format."""
-    return Numeric.of(operator_at(node)).shares_format
-
-
-def is_cast(node: Node) -> bool:
-    """True for what stands between two formats."""
-    operator = operator_at(node)
-    return operator is not None and operator.role == ROLE
-
-
-def set_formats(node: Node, operands: Formats, results: Formats | None = None) -> None:
-    """Change the formats of some operands and results, in place."""
-    tensors = common(node)
-    update(
-        node,
-        common=replace(
-            tensors,
-            operands=_in_formats(tensors.operands, operands),
-            results=_in_formats(tensors.results, results or {}),
-        ),
-    )
-
-
-def _in_formats(specs: Mapping[str, TensorSpec], formats: Formats) -> dict[str, TensorSpec]:
-    return {name: spec.with_format(formats.get(name, spec.format)) for name, spec in specs.items()}
-
-
-def set_format(node: Node, number: Format | None) -> None:
-    """Give all operands and results of a node one format, in place."""
-    every = dict.fromkeys([*common(node).operands, *common(node).results], number)
-    set_formats(node, every, every)
-
-
-def observed_ends(node: Node) -> tuple[float, float]:
-    """Least and largest observed value of a result; -1 and 1 where it was not observed."""
-    software = metadata(node).software
-    values = None if software is None else software.ranges.get("data_out_0")
-    return (-1.0, 1.0) if values is None else (values.minimum, values.maximum)
-
-
-def insert_behind(
-    mg: MaseGraph,
-    node: Node,
-    role: str,
-    operand: TensorSpec,
-    result: TensorSpec,
-    arguments: Sequence[object] = (),
-    but: Collection[Node] = (),
-) -> Node:
-    """Insert an operator behind a node for all that reads it, `but` for some."""
-    users = [user for user in node.users if user not in but]
-    inserted = insert_after(mg, node, role, operand, result, arguments)
-    for user in users:
-        user.replace_input_with(node, inserted)
-    return inserted
 
 
 @graph_pass
@@ -115,20 +42,18 @@ def insert_casts_transform_pass(mg: MaseGraph) -> Result:
     inserted: dict[tuple[Node, Format, Node | None], Node] = {}
     for node in mg.nodes:
         for name, producer in _edges(mg, node):
-            asked, offered = common(node).operands[name].format, _result(producer)
+            asked, offered = common(node).operands[name].format, result_spec(producer)
             if asked is None or offered.format is None or asked == offered.format:
                 continue
             # The layers on both sides of a loop boundary read it, each through its own cast.
             reader = node if is_boundary(producer) else None
             key = producer, asked, reader
             if key not in inserted:
-                inserted[key] = insert_after(
-                    mg, producer, ROLE, offered, offered.with_format(asked)
-                )
+                inserted[key] = insert_after(producer, ROLE, offered, offered.with_format(asked))
                 if reader is not None:
                     reader.prepend(inserted[key])
             node.replace_input_with(producer, inserted[key])
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"casts": [node.name for node in inserted.values()]}
 
@@ -139,10 +64,6 @@ def _edges(mg: MaseGraph, node: Node) -> list[tuple[str, Node]]:
         edges = ((f"data_in_{index}", producer) for index, producer in enumerate(mg.outputs))
         return [(name, item) for name, item in edges if name in asked and item.op != "get_attr"]
     return stream_operands(node) if node.op == "call_function" else []
-
-
-def _result(node: Node) -> TensorSpec:
-    return common(node).results["data_out_0"]
 
 
 class Offers:
@@ -190,7 +111,7 @@ class Offers:
         """Format that an operator keeps: of several operands, what serves them all."""
         operands = common(node).operands
         first, *others = (
-            _result(producer).format
+            result_spec(producer).format
             for number, (name, producer) in enumerate(stream_operands(node))
             if number == 0 or operands[name].dtype == operands["data_in_0"].dtype
         )
@@ -225,7 +146,7 @@ class Offers:
         return True
 
     def _serving(self, node: Node, asked: Sequence[Format]) -> list[Format]:
-        return serving_formats(asked, *observed_ends(node), len(_result(node).shape))
+        return serving_formats(asked, *observed_ends(node), len(result_spec(node).shape))
 
     def _leaving(self, node: Node) -> Iterator[Node]:
         """Yield what leaves the graph of a result: itself, or what only moves it."""

@@ -14,10 +14,8 @@ from mase_hw.errors import FormatError
 from mase_hw.formats import Format
 from mase_hw.graph.agreement import ModelAgreement
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import casts, common, consumers, keeps_format, metadata, operator_at
 from mase_hw.graph.rebuild import reached
-from mase_hw.graph.streams import consumers
-from mase_hw.passes.formats.edges import casts, keeps_format, operator_at
 
 # Decibels that a model may lose beyond the sum of its roundings. See `mase_hw/formats/README.md`.
 MARGIN_DB = 15.0

@@ -7,11 +7,16 @@ from torch.fx.node import map_aggregate
 
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import refresh_output
+from mase_hw.graph.nodes import (
+    common,
+    erase_node,
+    insert_behind,
+    is_cast,
+    refresh_output,
+    set_format,
+)
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
-from mase_hw.passes.formats.edges import ROLE, insert_behind, is_cast, set_format
+from mase_hw.passes.formats.edges import ROLE
 
 
 def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
@@ -19,9 +24,9 @@ def part_inputs(mg: MaseGraph, losses: set[Node]) -> None:
     for node in mg.inputs:
         spec = common(node).results["data_out_0"]
         if spec.format is not None and not losses.isdisjoint(node.users):
-            insert_behind(mg, node, ROLE, spec, spec, but=losses)
+            insert_behind(node, ROLE, spec, spec, but=losses)
             set_format(node, None)
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
 
 
@@ -46,13 +51,13 @@ def drop_losses_transform_pass(mg: MaseGraph) -> Result:
     labels = [node for node in mg.inputs if node in losses]
     mg.fx_graph.eliminate_dead_code()
     for node in labels:
-        erase_node(mg, node)
+        erase_node(node)
     for node in mg.inputs:
         parted = common(node).results["data_out_0"].format is None
         for cast in [user for user in node.users if parted and is_cast(user)]:
             set_format(node, common(cast).results["data_out_0"].format)
             cast.replace_all_uses_with(node)
-            erase_node(mg, cast)
-    refresh_output(mg)
+            erase_node(cast)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"dropped": dropped}

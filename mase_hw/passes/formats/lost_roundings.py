@@ -13,12 +13,21 @@ from mase_hw.arithmetic.requantize import scales
 from mase_hw.formats import Format
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import Rounding, common, location, metadata, update
+from mase_hw.graph.metadata import Rounding
+from mase_hw.graph.nodes import (
+    common,
+    consumers,
+    is_cast,
+    keeps_format,
+    location,
+    metadata,
+    operator_at,
+    stream_operands,
+    update,
+)
 from mase_hw.graph.rebuild import reached
 from mase_hw.graph.rounded import is_rounding
-from mase_hw.graph.streams import consumers, stream_operands
 from mase_hw.ops import Numeric
-from mase_hw.passes.formats.edges import is_cast, keeps_format, operator_at
 
 # Steps of what is approximated, of one step that it is rounded to.
 FINER = 1 << 8
@@ -177,9 +186,9 @@ def _may_be_rounded(producer: Node, number: Format) -> bool:
     """True where nothing has rounded a tensor before a rounding of the model does.
 
     What the node gives is a rounding itself, or whole numbers, or approximates real numbers in much
-    finer steps.
+    finer steps. What an input is given has its format.
     """
-    if _is_rounded(producer):
+    if _is_rounded(producer) or producer.op == "placeholder":
         return True
     spec, operator = common(producer).results["data_out_0"], operator_at(producer)
     if operator is None:

@@ -12,17 +12,24 @@ from torch.fx import Node
 
 from mase_hw.arithmetic.fixed_point import fixed, is_fixed
 from mase_hw.formats import DEFAULT_FORMAT, FIXED_POINT, SCALARS, family_of, make_format
-from mase_hw.graph.calls import spec_of
 from mase_hw.graph.loops import loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata, update
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import (
+    common,
+    constant_metadata,
+    erase_node,
+    free_name,
+    insert_after,
+    metadata,
+    operator_at,
+    read_constant,
+    spec_of,
+    stream_operands,
+    update,
+)
 from mase_hw.ops import Call, Elementwise, TensorSpec, operator_for, operator_for_role
 from mase_hw.ops.infrastructure.thresholds import MAX_BOUNDS
-from mase_hw.passes._insert import constant_metadata, free_name, insert_after, read_constant
 from mase_hw.passes._pass import Result, graph_pass
-from mase_hw.passes.canonical.remove_identity import erase_node
-from mase_hw.passes.formats.edges import operator_at
 
 ROLE = "thresholds"
 # Operands with more codes are not tried one by one.
@@ -196,16 +203,16 @@ def _replace(mg: MaseGraph, nodes: Sequence[Node], steps: _Steps) -> str:
     read, operands = list[Node](), {"data_in_0": operand}
     for key, (values, fields) in constants.items():
         spec = spec_of(values).with_format(make_format({"name": DEFAULT_FORMAT, **fields}))
-        name = free_name(mg, f"{first.name}_{key}")
-        read.append(read_constant(mg, first, name, values, constant_metadata(first, spec)))
+        name = free_name(first, f"{first.name}_{key}")
+        read.append(read_constant(mg.model, first, name, values, constant_metadata(first, spec)))
         operands[key] = spec
     arguments = (*read, float(low), float(high - low))
-    thresholds = insert_after(mg, last, ROLE, operand, result, arguments, first.name)
+    thresholds = insert_after(last, ROLE, operand, result, arguments, first.name)
     thresholds.replace_input_with(last, producer)
     source, tensors = metadata(first).source, replace(common(thresholds), operands=operands)
     update(thresholds, common=tensors, source=source)
     for user in list(last.users):
         user.replace_input_with(last, thresholds)
     for node in reversed(nodes):
-        erase_node(mg, node)
+        erase_node(node)
     return thresholds.name

@@ -16,24 +16,27 @@ from mase_hw.errors import ConfigError, FormatError
 from mase_hw.formats import Format, format_class, make_format
 from mase_hw.graph.losses import loss_nodes
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location, metadata, update
-from mase_hw.graph.streams import consumers, stream_operands
-from mase_hw.ops import Configured, Numeric, TensorSpec, operators
-from mase_hw.passes._pass import Result
-from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
-from mase_hw.passes.configuration import Configuration
-from mase_hw.passes.formats._signs import with_sign
-from mase_hw.passes.formats.edges import (
-    Offers,
+from mase_hw.graph.nodes import (
     casts,
-    insert_casts_transform_pass,
+    common,
+    consumers,
     keeps_format,
+    location,
+    metadata,
     operator_at,
     operator_of,
     set_format,
     set_formats,
     shares_format,
+    stream_operands,
+    update,
 )
+from mase_hw.ops import Configured, Numeric, TensorSpec, operators
+from mase_hw.passes._pass import Result
+from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
+from mase_hw.passes.configuration import Configuration
+from mase_hw.passes.formats._signs import with_sign
+from mase_hw.passes.formats.edges import Offers, insert_casts_transform_pass
 from mase_hw.passes.formats.losses import part_inputs
 from mase_hw.passes.formats.whole_numbers import input_format, whole_formats
 from mase_hw.registry import nearest

@@ -17,11 +17,8 @@ from torch.fx import Node
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
 from mase_hw.formats import Format, format_class
-from mase_hw.graph.calls import aten_arguments
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common
-from mase_hw.graph.streams import refresh_output
-from mase_hw.passes._insert import insert_after
+from mase_hw.graph.nodes import aten_arguments, common, insert_after, refresh_output
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import add_software_metadata_analysis_pass
 from mase_hw.passes.formats.edges import ROLE
@@ -74,7 +71,7 @@ def quantize_attention_transform_pass(
         for operand, entry in ((KEY, key), (VALUE, value)):
             if entry:
                 report[operand][node.name] = str(_round_operand(mg, node, operand, entry))
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, report
 
@@ -110,7 +107,7 @@ def _round_operand(mg: MaseGraph, node: Node, operand: str, entry: Mapping[str, 
     spec = common(producer).results["data_out_0"]
     number_format = _fitted(entry, producer, "data_out_0")
     result = spec.with_format(number_format)
-    cast = insert_after(mg, producer, ROLE, spec, result)
+    cast = insert_after(producer, ROLE, spec, result)
     node.replace_input_with(producer, cast)
     return number_format
 

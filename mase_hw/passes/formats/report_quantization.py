@@ -12,12 +12,11 @@ from torch.fx import Node
 from mase_hw.graph.agreement import Agreement, tensor_db
 from mase_hw.graph.fills import float_run
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import casts, common, metadata, operator_of
 from mase_hw.graph.quantized import GraphRun
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.software_metadata import batch_inputs
 from mase_hw.passes.formats.agreement import measure_agreement_analysis_pass
-from mase_hw.passes.formats.edges import casts, operator_of
 from mase_hw.passes.formats.expected_agreement import model_agreement
 
 FLOAT_BITS = 32.0

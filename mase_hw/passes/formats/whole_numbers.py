@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence, Set
 
 from torch.fx import Node
 
-from mase_hw.arithmetic.whole import bounds_of, is_whole, joined, whole_format
+from mase_hw.arithmetic.fixed_point import bounds_of, is_whole, joined, whole_format
 from mase_hw.formats import Format
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, metadata, stream_operands
 from mase_hw.ops import Call, Exact, Numeric, TensorSpec, WholeNumbers
 
 # Bits of an input that is no mask: examples do not show how large it may be.

@@ -17,12 +17,10 @@ from torch.fx import Node
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import MaseError
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, metadata
+from mase_hw.graph.nodes import common, keeps_format, metadata, shares_format, stream_operands
 from mase_hw.graph.rebuild import reached
-from mase_hw.graph.streams import stream_operands
 from mase_hw.passes._pass import Result
 from mase_hw.passes.configuration import Configuration, with_entries
-from mase_hw.passes.formats.edges import keeps_format, shares_format
 from mase_hw.passes.formats.expected_agreement import losses, ratio, source_of
 from mase_hw.passes.formats.quantize import RESULT, configurable, quantize_transform_pass
 

@@ -7,10 +7,8 @@ from dataclasses import replace
 from torch.fx import Node
 
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, update
-from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.graph.nodes import common, insert_after, refresh_output, stream_operands, update
 from mase_hw.ops import Broadcasting, operators
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "broadcast"
@@ -41,10 +39,10 @@ def insert_broadcasts_transform_pass(mg: MaseGraph) -> Result:
             # The batch stays as it comes, where there is one to stay.
             kept = len(given.shape) == len(result.shape) and given.shape[0] == result.shape[0]
             size = [-1 if kept else result.shape[0], *result.shape[1:]]
-            inserted.append(insert_after(mg, producer, ROLE, given, wanted, (size,)))
+            inserted.append(insert_after(producer, ROLE, given, wanted, (size,)))
             node.replace_input_with(producer, inserted[-1])
             operands = {**common(node).operands, name: wanted}
             update(node, common=replace(common(node), operands=operands))
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"broadcasts": [node.name for node in inserted]}

@@ -10,8 +10,7 @@ from mase_hw.arithmetic.fixed_point import is_fixed
 from mase_hw.geometry.runs import stream_axes
 from mase_hw.graph.loops import twins_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, update
-from mase_hw.graph.streams import stream_operands
+from mase_hw.graph.nodes import common, stream_operands, update
 from mase_hw.ops import Call, Growing, Masked, operator_for
 from mase_hw.passes._pass import Result, graph_pass
 

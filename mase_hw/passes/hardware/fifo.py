@@ -9,10 +9,9 @@ from torch.fx import Node
 
 from mase_hw.errors import ConfigError
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.nodes import insert_after, refresh_output, stream_operands
 from mase_hw.graph.physical import physical
 from mase_hw.graph.reference import spec
-from mase_hw.graph.streams import refresh_output, stream_operands
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware._copies import Copies
 from mase_hw.registry import nearest
@@ -59,7 +58,7 @@ def insert_fifos_transform_pass(
             for copy, row in enumerate(chains):
                 queue = row[behind]
                 if computed > 1:
-                    queue = insert_after(mg, row[behind], ROLE, given, given, (computed,))
+                    queue = insert_after(row[behind], ROLE, given, given, (computed,))
                     if not copy:
                         fifos[queue.name] = depth = asked.get(queue.name, computed)
                     queue.args = (queue.args[0], depth)
@@ -67,7 +66,7 @@ def insert_fifos_transform_pass(
                 for user, operand in copies.edges(producer, *edge, copy) if edge else ():
                     _replace_one(user, operand, row[0], queue)
     _check_depths(asked, fifos)
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"fifos": fifos}
 

@@ -9,7 +9,8 @@ from mase_hw._checks import check_choice
 from mase_hw.cells import Device, Value
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, GENERIC, ON_CHIP
-from mase_hw.graph.metadata import HardwareMetadata, update
+from mase_hw.graph.metadata import HardwareMetadata
+from mase_hw.graph.nodes import update
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware.broadcast import insert_broadcasts_transform_pass
 from mase_hw.passes.hardware.end_rows import end_rows_analysis_pass

@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 from mase_hw._checks import check_choice
 from mase_hw._kinds import Record, Table
 from mase_hw.errors import ConfigError
+from mase_hw.graph.loops import twins_of
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.graph.memory import AUTO, EXTERNAL, ON_CHIP, STYLES, MemoryPort
 from mase_hw.ops import Weighted
@@ -71,7 +72,20 @@ def place_constants(
         name: tuple(operand for operand, place in places.items() if place == EXTERNAL)
         for name, places in chosen.items()
     }
+    _check_alike(mg, outside)
     return MemoryPort.parse(options), {name: item for name, item in outside.items() if item}, styles
+
+
+def _check_alike(mg: MaseGraph, outside: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse layers on the same hardware whose constants lie at different places."""
+    for nodes in {nodes for nodes in twins_of(mg).values() if len(nodes) > 1}:
+        places = {outside.get(node.name, ()) for node in nodes}
+        if len(places) > 1:
+            names = ", ".join(node.name for node in nodes)
+            raise ConfigError(
+                f"memory: {names} run on the same hardware, and their constants lie at different "
+                "places; give all of them the same"
+            )
 
 
 def split_styles(parallelism: P, memory: Memory) -> tuple[P, Memory]:

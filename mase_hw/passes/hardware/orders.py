@@ -11,10 +11,15 @@ from torch.fx import Node
 from mase_hw.errors import EmissionError
 from mase_hw.graph.loops import is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, update
-from mase_hw.graph.streams import consumers, refresh_output, stream_operands
+from mase_hw.graph.nodes import (
+    common,
+    consumers,
+    insert_after,
+    refresh_output,
+    stream_operands,
+    update,
+)
 from mase_hw.ops import Call, Order, Ordered, TensorSpec, operator_for_role
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 
 ROLE = "retile"
@@ -60,7 +65,7 @@ def _assigned(mg: MaseGraph, *, plain: bool) -> Result:
             _set_result(node, orders)
         elif node.op == "output":
             inserted += _restore(mg, node)
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"reorders": [node.name for node in inserted]}
 
@@ -126,7 +131,7 @@ def _connect(
         if made.operator == reorder and made.results["data_out_0"] == wanted and user is not node:
             node.replace_input_with(producer, user)
             return []
-    inserted = insert_after(mg, producer, ROLE, given, wanted)
+    inserted = insert_after(producer, ROLE, given, wanted)
     node.replace_input_with(producer, inserted)
     return [inserted]
 
@@ -139,7 +144,7 @@ def _restore(mg: MaseGraph, output: Node) -> list[Node]:
         wanted = given.with_order(None)
         if given.order == Order.channels_last(given.shape) or _equal(given, wanted):
             continue
-        inserted.append(insert_after(mg, producer, ROLE, given, wanted))
+        inserted.append(insert_after(producer, ROLE, given, wanted))
         output.replace_input_with(producer, inserted[-1])
     return inserted
 

@@ -26,10 +26,16 @@ from mase_hw.errors import ParallelismError
 from mase_hw.formats import Format
 from mase_hw.graph.loops import loops_of, twins_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import common, location, metadata, update
-from mase_hw.graph.streams import refresh_output, stream_operands
+from mase_hw.graph.nodes import (
+    common,
+    insert_after,
+    location,
+    metadata,
+    refresh_output,
+    stream_operands,
+    update,
+)
 from mase_hw.ops import Call, TensorSpec, Tiled, Weighted, operator_for_role
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.hardware._balance import Balance, Join, Option, Unit, tile_sizes
 from mase_hw.registry import nearest
@@ -169,7 +175,7 @@ def assign_parallelism_transform_pass(
         for edge in edges
         if any(groups.find(one).value != groups.find(two).value for one, two in _ends(edge))
     ]
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
     return mg, {"retiles": [node.name for node in retiles]}
 
@@ -698,6 +704,6 @@ def _retile(mg: MaseGraph, node: Node, name: str, producer: Node) -> Node:
             f"{list(wanted.parallelism)} and {producer.name} gives {list(given.parallelism)}; a "
             f"stream in {given.format} cannot be re-tiled: ask for the same on both sides"
         )
-    retile = insert_after(mg, producer, ROLE, given, wanted)
+    retile = insert_after(producer, ROLE, given, wanted)
     node.replace_input_with(producer, retile)
     return retile

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -11,21 +11,22 @@ from torch.fx import Node
 
 from mase_hw._kinds import Argument
 from mase_hw.errors import EmissionError
-from mase_hw.graph.closed_loops import close_loop
+from mase_hw.graph.closed_loops import close_loop, repeat_rows
 from mase_hw.graph.loops import ROLE, is_boundary, loops_of
 from mase_hw.graph.mase_graph import MaseGraph
-from mase_hw.graph.metadata import (
-    SoftwareMetadata,
-    ValueRange,
+from mase_hw.graph.metadata import SoftwareMetadata, ValueRange
+from mase_hw.graph.nodes import (
     common,
+    consumers,
+    insert_after,
     location,
     metadata,
+    refresh_output,
+    stream_operands,
     update,
 )
-from mase_hw.graph.streams import consumers, refresh_output, stream_operands
 from mase_hw.graph.unrolled_loops import UnrolledLoop, find_loops, unlike_steps
 from mase_hw.ops import Removable, Stateful, operator_for
-from mase_hw.passes._insert import insert_after
 from mase_hw.passes._pass import Result, graph_pass
 from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysis_pass
 
@@ -37,8 +38,9 @@ def insert_loops_transform_pass(mg: MaseGraph) -> Result:
     """Insert the boundaries of equal layers or of steps of loops over time.
 
     Steps consume successive parts of sequences, and pass states on. Without such loops, layers are
-    equal when they compute the same with other constants, chained by a single stream. Of several
-    choices the pass takes the one that shares most constants and nodes.
+    equal when they compute the same with other constants, chained by a single stream. What does not
+    depend on the input of that stream, such as the position of a token, all of them may read. Of
+    several choices the pass takes the one that shares most constants and nodes.
 
     Args:
         mg: a canonical graph with common metadata.
@@ -53,21 +55,33 @@ def insert_loops_transform_pass(mg: MaseGraph) -> Result:
     loops = find_loops(mg)
     if loops:
         return _with_loops(mg, loops)
-    cuts = _cuts(mg)
-    best = _best(_segments(mg, cuts))
-    if best is None:
+    chain = _best_chain(mg)
+    if chain is None:
+        _merge_equal(mg)
+        chain = _best_chain(mg, mg.inputs)
+    if chain is None:
         raise EmissionError(f"{mg.name} has no layers for reuse: {_why(mg)}; emit it without reuse")
-    boundaries = []
+    read = chain.read_by_all(mg)
+    if read and mg.has_formats:
+        raise EmissionError(
+            f"{mg.name} has layers that all read {read[0].name} ({location(read[0])}), and get "
+            "their formats together with it: give the captured model"
+        )
+    for node in read:
+        repeat_rows(mg, chain.layers(mg), (node,) * chain.run.count)
+    best, cuts, boundaries = chain.run, chain.cuts, []
     for number in range(best.count + 1):
         end = cuts[best.start + number * best.period]
         given = common(end).results["data_out_0"]
         users = [user for user in end.users if number or user.op != "output"]
-        boundary = insert_after(mg, end, ROLE, given, given, (0, 0, number))
+        boundary = insert_after(end, ROLE, given, given, (0, 0, number))
         for user in users:
             user.replace_input_with(end, boundary)
         boundaries.append(boundary)
-    refresh_output(mg)
+    refresh_output(mg.model)
     mg.recompile()
+    if read:
+        mg, _ = add_common_metadata_analysis_pass(mg, {})
     return mg, {"layers": best.count, "boundaries": [node.name for node in boundaries]}
 
 
@@ -91,8 +105,8 @@ def _why(mg: MaseGraph) -> str:
     """Reason for which a graph has no layers on the same hardware."""
     shared = [node for node in mg.nodes if len(node.users) > 1 and node.op != "get_attr"]
     for node in shared:
-        cuts = _cuts(mg, node)
-        found = _best(_segments(mg, cuts, node))
+        cuts = _cuts(mg, {node})
+        found = _best(_segments(mg, cuts, {node}))
         if found is not None and _in_all(mg, found, cuts, node):
             return (
                 f"{found.count} follow each other and are alike, but all of them take {node.name} "
@@ -262,14 +276,104 @@ def _repeats(segments: Sequence[_Segment], start: int, period: int) -> int:
     return count
 
 
-def _cuts(mg: MaseGraph, beside: Node | None = None) -> list[Node]:
+@dataclass(frozen=True)
+class _Chain:
+    """Layers that are alike, and what stands beside the stream that leads through them.
+
+    Attributes:
+        cuts: the nodes whose result alone leads on.
+        run: the layers.
+        beside: nodes that do not depend on the stream.
+    """
+
+    cuts: Sequence[Node]
+    run: _Run
+    beside: Collection[Node]
+
+    def layers(self, mg: MaseGraph) -> list[list[Node]]:
+        """Return the nodes of each layer."""
+        run = self.run
+        ends = self.cuts[run.start : run.start + run.count * run.period + 1 : run.period]
+        nodes = [node for node in _computed(mg) if node not in self.beside]
+        place = {node: number for number, node in enumerate(nodes)}
+        return [nodes[place[begin] + 1 : place[end] + 1] for begin, end in pairwise(ends)]
+
+    def read_by_all(self, mg: MaseGraph) -> list[Node]:
+        """Return the nodes beside the stream that layers read."""
+        inside = {node for layer in self.layers(mg) for node in layer}
+        return [node for node in self.beside if not inside.isdisjoint(node.users)]
+
+
+def _best_chain(mg: MaseGraph, starts: Sequence[Node | None] = (None,)) -> _Chain | None:
+    """Return the layers of the largest gain.
+
+    Args:
+        mg: the graph.
+        starts: inputs from which a stream may lead through the layers, beside what does not depend
+            on it; None for one beside which there is nothing.
+    """
+    best: _Chain | None = None
+    for start in starts:
+        beside = {} if start is None else _independent(mg, start)
+        cuts = _cuts(mg, beside)
+        run = _best(_segments(mg, cuts, beside))
+        if run is not None and (best is None or run.gain > best.run.gain):
+            best = _Chain(cuts, run, beside)
+    return best
+
+
+def _merge_equal(mg: MaseGraph) -> None:
+    """Compute once, in place, what several nodes compute of the same."""
+    constants: list[Node] = []
+    kept: dict[str, Node] = {}
+    same: dict[Node, Node] = {}
+
+    def known(item: Node) -> str:
+        return same.get(item, item).name
+
+    for node in mg.nodes:
+        if node.op == "get_attr":
+            value = mg.constant(node)
+            equal = (item for item in constants if _equal(mg.constant(item), value))
+            same[node] = next(equal, node)
+            constants += [node] * (same[node] is node)
+        elif node.op == "call_function" and not isinstance(operator_for(node.target), Stateful):
+            specs = common(node)
+            arguments = torch.fx.map_arg((node.args, node.kwargs), known)
+            options = dict(specs.options)
+            key = repr((str(node.target), arguments, specs.operands, specs.results, options))
+            same[node] = kept.setdefault(key, node)
+    for node, first in same.items():
+        if first is not node and node.op == "call_function":
+            node.replace_all_uses_with(first)
+    mg.fx_graph.eliminate_dead_code()
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.dtype == other.dtype and torch.equal(one, other)
+
+
+def _independent(mg: MaseGraph, start: Node) -> dict[Node, None]:
+    """Return the inputs and nodes that do not depend on an input, in graph order."""
+    depends = {start}
+    for node in mg.nodes:
+        if not depends.isdisjoint(node.all_input_nodes):
+            depends.add(node)
+    return {node: None for node in _computed(mg) if node not in depends}
+
+
+def _computed(mg: MaseGraph) -> list[Node]:
+    return [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+
+
+def _cuts(mg: MaseGraph, beside: Collection[Node] = ()) -> list[Node]:
     """Return the nodes whose result alone leads on, in graph order.
 
     Args:
         mg: the graph.
-        beside: a node whose result may lead on beside it.
+        beside: nodes whose results may lead on beside it.
     """
-    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
+    nodes = [node for node in _computed(mg) if node not in beside]
     place = {node: number for number, node in enumerate(nodes)}
     last = {
         node: max((place[user] for user in node.users if user in place), default=-1)
@@ -279,14 +383,13 @@ def _cuts(mg: MaseGraph, beside: Node | None = None) -> list[Node]:
     for number, node in enumerate(nodes):
         if reach <= number:
             cuts.append(node)
-        reach = reach if node is beside else max(reach, last[node])
+        reach = max(reach, last[node])
     return cuts
 
 
-def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -> list[_Segment]:
+def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Collection[Node] = ()) -> list[_Segment]:
     """Segments between cuts, as `_cuts` takes its arguments."""
-    nodes = [node for node in mg.nodes if node.op in ("placeholder", "call_function")]
-    nodes = [node for node in nodes if node is not beside or node in cuts]
+    nodes = [node for node in _computed(mg) if node not in beside]
     place = {node: number for number, node in enumerate(nodes)}
     kinds: list[object] = []
     found = []
@@ -304,7 +407,7 @@ def _segments(mg: MaseGraph, cuts: Sequence[Node], beside: Node | None = None) -
 
 def _may_repeat(node: Node) -> bool:
     operator = operator_for(node.target) if node.op == "call_function" else None
-    return operator is not None and not isinstance(operator, Stateful) and not is_boundary(node)
+    return operator is not None and not is_boundary(node)
 
 
 def _vanishes(mg: MaseGraph, node: Node) -> bool:

@@ -42,7 +42,6 @@ class AxiReadPort(Part):
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """One requester up to three, one burst up to four."""
         sizes = ((1, 2, 8, 1, 1), (2, 13, 8, 1, 2), (3, 2, 16, 2, 3), (2, 2, 8, 2, 4))
         return [cls(*item) for item in sizes]
 
@@ -64,7 +63,6 @@ class AxiSource(Part):
 
     @classmethod
     def of(cls, cell: Cell) -> Part | None:
-        """Return the source with the cell's parameters, where its region is small."""
         part = super().of(cell)
         few = isinstance(part, AxiSource) and part.words * part.width <= MOST_BITS
         return part if few else None

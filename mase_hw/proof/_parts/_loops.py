@@ -23,7 +23,6 @@ class LoopExit(Part):
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The parameters, and bits of counts."""
         return {
             **super().values,
             "beat_bits": index_bits(self.beats),

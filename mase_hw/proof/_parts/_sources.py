@@ -26,7 +26,6 @@ class RomSource(Part):
 
     @classmethod
     def of(cls, cell: Cell) -> Part | None:
-        """Return the source with the cell's parameters, and words that tell their places."""
         part = super().of(cell)
         few = isinstance(part, RomSource) and len(part.order) * part.hold <= MOST_BEATS
         return part if few else None
@@ -43,7 +42,6 @@ class RomSource(Part):
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The parameters, the words that are sent, and bits of a word and of counts."""
         (file,) = self.images
         return {
             "parameters": super().values,
@@ -61,7 +59,6 @@ class RomSource(Part):
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """One word up to five, one beat up to three."""
         sizes = ((1, 1), (2, 1), (3, 1), (4, 2), (5, 3))
         sources = [cls(*item) for item in sizes]
         return [*sources, cls(3, 2, block=True), cls(3, 2, logic=True)]
@@ -77,7 +74,6 @@ class LayerSource(RomSource):
 
     @property
     def order(self) -> Sequence[int]:
-        """Layer after layer, each as often as it is walked through."""
         return [
             layer * self.depth + place
             for layer in range(self.layers)

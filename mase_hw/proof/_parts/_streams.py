@@ -47,7 +47,6 @@ class Gearbox(Part):
 
     @property
     def values(self) -> Mapping[str, object]:
-        """The parameters, and which beats each word needs."""
         needs = [-(-(word + 1) * self.out_width // self.in_width) for word in range(self.words)]
         beats = needs[-1]
         bits = (max(beats, self.words) + 1).bit_length()
@@ -55,6 +54,5 @@ class Gearbox(Part):
 
     @classmethod
     def proofs(cls) -> Sequence[Part]:
-        """To less and to more bits, with and without a rest."""
         sizes = ((4, 2, 3), (4, 3, 3), (2, 3, 2), (2, 4, 2), (3, 3, 1), (4, 1, 5), (2, 5, 3))
         return [cls(*item) for item in sizes]

@@ -21,7 +21,7 @@ from mase_hw.emit.project import Project
 from mase_hw.errors import ConfigError, MaseError
 from mase_hw.exporters.comparison import compare
 from mase_hw.graph import MaseGraph
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 from mase_hw.graph.reference import IntegerReference, spec
 from mase_hw.hardware.estimate import estimate
 from mase_hw.registry import nearest

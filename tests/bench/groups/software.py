@@ -167,7 +167,7 @@ def _tensors(outputs: Any) -> list[Tensor]:
     from torch import Tensor
     from torch.utils._pytree import tree_leaves
 
-    from mase_hw.graph.plain import plain
+    from mase_hw.graph._given import plain
 
     return [leaf for leaf in tree_leaves(plain(outputs)) if isinstance(leaf, Tensor)]
 

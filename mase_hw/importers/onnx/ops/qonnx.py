@@ -16,8 +16,7 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats import FloatFormat, Format
-from mase_hw.formats.minifloat_denorm import MinifloatDenorm
-from mase_hw.formats.minifloat_ieee import MinifloatIEEE
+from mase_hw.formats.minifloat import MinifloatDenorm, MinifloatIEEE
 from mase_hw.formats.ocp_float import FP8E4M3
 from mase_hw.importers.onnx._values import Constant, Floats, Function, Levels, NodeCall, Value
 from mase_hw.ops.infrastructure.fake_quantize import moved_ties

