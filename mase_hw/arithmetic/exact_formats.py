@@ -87,14 +87,14 @@ def shortened(number: Fixed) -> Fixed:
     return Fixed(number.width - less, number.frac_width - less, number.signed)
 
 
-def most_scale_bits(number: ScaledInteger, *, exact: bool = True) -> int:
-    """Return the bits of the longest scale with which steps of a format are fixed point.
+def most_scale_bits(number: ScaledInteger, *, approximates: bool) -> int:
+    """Return the bits of the widest scale whose multiples hardware takes of the steps of a format.
 
     Args:
         number: integers with one scale.
-        exact: whether all products are held; else as many bits as functions are approximated of.
+        approximates: whether what takes them computes an approximation.
     """
-    return (MAX_EXACT_BITS if exact else OPERAND_BITS) - number.width - 3
+    return (OPERAND_BITS if approximates else MAX_EXACT_BITS) - number.width - 3
 
 
 def compared(bounds: Tensor) -> Format:

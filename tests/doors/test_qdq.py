@@ -46,7 +46,6 @@ def test_reals_are_those_of_onnx_runtime(name, tmp_path):
     shape = graph.example_inputs[0].shape[1:]
     x = torch.randn(200, *shape, generator=torch.Generator().manual_seed(2)) * 2
     found = torch.cat([graph(x[i : i + 1]) for i in range(len(x))])
-    # Optimised, its convolutions saturate on some processors.
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(str(path), options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
@@ -9,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.fx import Node
 
-from mase_hw._aten import aten
+from mase_hw._aten import aten, overload
 from mase_hw._kinds import Record, Table
 from mase_hw.arithmetic.exact_formats import (
     common_grid,
@@ -27,27 +29,35 @@ from mase_hw.arithmetic.requantize import scale_bits, scales
 from mase_hw.errors import UnsupportedError
 from mase_hw.formats import DEFAULT_FORMAT, SCALED, Format, names_in
 from mase_hw.graph.mase_graph import MaseGraph
+from mase_hw.graph.metadata import CommonMetadata
 from mase_hw.graph.nodes import (
+    aten_arguments,
     common,
+    erase_node,
+    free_name,
     insert_after,
     location,
     metadata,
     operator_at,
     operator_of,
+    read_constant,
     stream_operands,
+    tensor_arguments,
     update,
 )
 from mase_hw.graph.rebuild import reached
-from mase_hw.graph.rounded import exact_format, is_rounding, with_factors
+from mase_hw.graph.rounded import exact_format, is_rounding, rounded_format, with_factors
 from mase_hw.ops import (
     Affine,
     Call,
+    Choosing,
     Elementwise,
     Exact,
     Multiplying,
     Numeric,
     Operator,
     Rescaled,
+    Stateful,
     Summing,
     Weighted,
     carried,
@@ -59,21 +69,9 @@ from mase_hw.passes.canonical.common_metadata import add_common_metadata_analysi
 from mase_hw.passes.formats._between import MOST_TRIED_BITS, compared_formats, format_between
 from mase_hw.passes.formats._comparisons import ROLE as COMPARISON
 from mase_hw.passes.formats._comparisons import absorb_scales
-from mase_hw.passes.formats._hoist import (
-    asked,
-    chooses,
-    chosen,
-    commutes,
-    commutes_with_rounding,
-    gives_reals,
-    hoist,
-    join,
-    keeps_bounds,
-    number_of,
-    split,
-)
 
 STEPS = "steps"
+_logger = logging.getLogger(__name__)
 # By the dimensions of what they take.
 CONVOLUTIONS = {3: aten.conv1d.default, 4: aten.conv2d.default}
 
@@ -84,8 +82,11 @@ def _inputs(node: Node) -> list[Node]:
 
 # From a node to those before it, and behind it.
 _WAYS: tuple[Callable[[Node], Iterable[Node]], ...] = (_inputs, lambda node: node.users)
+# Codes that are tried one by one.
+MAX_WIDTH_BITS = 16
 # Bits of a step of the model's that what is approximated has before it is rounded to them.
 FINER_BITS = (16, 14, 12, 10, 8)
+ENDS = torch.tensor([-math.inf, math.inf])
 
 
 @graph_pass
@@ -109,15 +110,15 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
     mg = absorb_scales(_with_affine_spelled(mg.copy()))
-    while any(hoist(mg, node) for node in mg.nodes if is_rounding(node)) or any(
-        split(mg, node) for node in mg.nodes
+    while any(_hoist(mg, node) for node in mg.nodes if is_rounding(node)) or any(
+        _split(mg, node) for node in mg.nodes
     ):
         pass
-    formats = {node: number for node in mg.inputs if (number := asked(node)) is not None}
+    formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
     for node in mg.nodes:
         operator = operator_at(node)
-        absorbs = operator is not None and operator.casts and not commutes(operator)
-        number = asked(node) if absorbs and not is_rounding(node) else None
+        absorbs = operator is not None and operator.casts and not _commutes(operator)
+        number = _asked(node) if absorbs and not is_rounding(node) else None
         if number is not None and _may_give(mg, node, number, formats):
             formats[node] = number
     for node, number in formats.items():
@@ -125,7 +126,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
         if node.op == "placeholder":
             update(node, declared={"data_out_0": number})
         for rounding in list(node.users):
-            join(mg, node, rounding)
+            _join(mg, node, rounding)
     declared = _Declared(mg, formats)
     changed = _in_steps(mg, declared.streams) or _in_fixed_point(mg, declared)
     while changed:
@@ -182,13 +183,191 @@ def _spelled(
     return [aten.add.Tensor(scaled, shift) if bool(shift.any()) else scaled]
 
 
+def _hoist(mg: MaseGraph, rounding: Node) -> bool:
+    """Move a rounding up past a node that commutes with it, or drop one that does nothing."""
+    (producer,) = rounding.all_input_nodes
+    if is_rounding(producer) and _format(producer) == _format(rounding):
+        _join(mg, producer, rounding)
+        return True
+    if producer.op != "call_function" or not _commutes_with_rounding(mg, producer):
+        return False
+    if not _gives_reals(producer):
+        return False
+    number = _asked(producer)
+    if number is None or _moves_bounds(mg, producer) or not _may_round_operands(producer):
+        return False
+    update(producer, exact=True)
+    _round_operands(mg, producer, rounding)
+    for user in list(producer.users):
+        user.replace_all_uses_with(producer)
+        erase_node(user)
+    if _does_nothing(mg, producer, number):
+        producer.replace_all_uses_with(producer.all_input_nodes[0])
+        erase_node(producer)
+    return True
+
+
+def _join(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Let a node give what a rounding behind it gives."""
+    joined = dict.fromkeys((*metadata(node).roundings, *metadata(rounding).roundings))
+    update(node, roundings=tuple(joined))
+    rounding.replace_all_uses_with(node)
+    erase_node(rounding)
+
+
+def _round_operands(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Round every stream that a node takes, as its result is."""
+    target = overload(rounding.target)
+    if _chooses(node):
+        _round_constants(mg, node, rounding)
+    for producer in {item: None for _, item in _chosen(node)}:
+        name = free_name(producer, f"{producer.name}_rounded")
+        arguments = producer, *rounding.args[1:]
+        with mg.fx_graph.inserting_before(node):
+            rounded = mg.fx_graph.create_node("call_function", target, arguments, name=name)
+        spec = common(producer).results["data_out_0"].with_format(None)
+        rounded.meta["mase"] = metadata(rounding)
+        operator = common(rounding).operator
+        known = CommonMetadata(operator, {"data_in_0": spec}, {"data_out_0": spec})
+        update(rounded, common=known)
+        _replace_operands(node, producer, rounded)
+
+
+def _chosen(node: Node) -> list[tuple[str, Node]]:
+    """The streams of which a node gives elements, by operand."""
+    names = _choices(node)
+    return [(name, item) for name, item in stream_operands(node) if not names or name in names]
+
+
+def _choices(node: Node) -> tuple[str, ...]:
+    """The operands of which a node chooses elements."""
+    operator = operator_at(node)
+    return operator.chosen if isinstance(operator, Choosing) else ()
+
+
+def _chooses(node: Node) -> bool:
+    return bool(_choices(node))
+
+
+def _may_round_operands(node: Node) -> bool:
+    """True where what a node chooses from is rounded already, or nothing else reads it."""
+    chosen = [item for _, item in _chosen(node)]
+    return not _chooses(node) or (
+        bool(chosen)
+        and all(_is_moved_rounding(item) or set(item.users) == {node} for item in chosen)
+    )
+
+
+def _is_moved_rounding(node: Node) -> bool:
+    """True for a rounding, and for what only moves its elements."""
+    while not is_rounding(node):
+        operator = operator_at(node)
+        if operator is None or not _commutes(operator) or len(node.all_input_nodes) != 1:
+            return False
+        (node,) = node.all_input_nodes
+    return True
+
+
+def _replace_operands(node: Node, producer: Node, rounded: Node) -> None:
+    """Let a node take a rounded stream in place of one, but what decides what it chooses."""
+    operands = dict(tensor_arguments(node))
+    names = {name for name, _ in _chosen(node)}
+    if all(name in names for name, item in operands.items() if item is producer):
+        node.replace_input_with(producer, rounded)
+        return
+    fields = overload(node.target)._schema.arguments
+    named = operator_of(node).operand_names
+    for place, item in enumerate(node.args):
+        if item is producer and named.get(fields[place].name, fields[place].name) in names:
+            node.update_arg(place, rounded)
+
+
+def _round_constants(mg: MaseGraph, node: Node, rounding: Node) -> None:
+    """Round the constants of which a node gives elements, and declare their format."""
+    operands, declared = dict(tensor_arguments(node)), {}
+    number = _format(rounding)
+    for name, values in mg.call(node).constants.items():
+        item, own = operands[name], metadata(node).declared.get(name)
+        if name not in _choices(node):
+            continue
+        declared[name] = number
+        if isinstance(item, Node):
+            exact = values if own is None else own.decode(own.encode(values))
+            target = free_name(node, f"{node.name}_{name}_rounded")
+            rounded = number.round_values(exact).to(values.dtype)
+            node.replace_input_with(
+                item, read_constant(mg.model, node, target, rounded, metadata(item))
+            )
+    joined = dict.fromkeys((*metadata(node).roundings, *metadata(rounding).roundings))
+    update(node, declared={**metadata(node).declared, **declared}, roundings=tuple(joined))
+
+
+def _does_nothing(mg: MaseGraph, node: Node, number: Format) -> bool:
+    """True for a function that gives every code of a format back, as a bound beyond them does."""
+    operator, streams = operator_of(node), stream_operands(node)
+    if not isinstance(operator, Elementwise) or len(streams) != 1 or mg.call(node).constants:
+        return False
+    if number.bits_per_element > MAX_WIDTH_BITS or number.name not in operator.formats:
+        return False
+    low, high = number.encode(ENDS).tolist()
+    if low > high:
+        # Codes of floats, the sign beside: no bound leaves both of their zeros.
+        return False
+    codes = torch.arange(low, high + 1)
+    operands = {"data_in_0": number.decode(codes)}
+    values = operator.compute(node.target, aten_arguments(node), operands)
+    return torch.equal(number.encode(values), codes)
+
+
+def _gives_reals(node: Node) -> bool:
+    return common(node).results["data_out_0"].dtype.startswith(("float", "bfloat"))
+
+
+def _moves_bounds(mg: MaseGraph, node: Node) -> bool:
+    """True where a rounding that has gone past a node has rounded its bounds."""
+    producers = [item for _, item in stream_operands(node)]
+    passed = metadata(node).exact and len(producers) == 1 and is_rounding(producers[0])
+    if not passed or _chooses(node):
+        return False
+    number, constants = _format(producers[0]), mg.call(node).constants.values()
+    kept = all(torch.equal(number.round_values(item), item) for item in constants)
+    return not (kept and _keeps_bounds(node, number))
+
+
+def _keeps_bounds(node: Node, number: Format) -> bool:
+    """True where the bounds of a node, or what it pads with, are numbers of a format."""
+    pads = any(item.name == "value" for item in overload(node.target)._schema.arguments)
+    if len(stream_operands(node)) > 1 or _chooses(node):
+        return True
+    if not (isinstance(operator_of(node), Elementwise) or pads):
+        return True
+    shape = common(node).operands["data_in_0"].shape
+    for end in number.decode(number.encode(ENDS)).tolist():
+        result = overload(node.target)(torch.full(shape, end), *node.args[1:], **node.kwargs)
+        if not torch.equal(number.round_values(result), result):
+            return False
+    return True
+
+
+def _commutes(operator: Operator) -> bool:
+    return Numeric.of(operator).keeps_format
+
+
+def _commutes_with_rounding(mg: MaseGraph, node: Node) -> bool:
+    """True for a node that keeps formats, or chooses between elements of its operands."""
+    operator = operator_at(node)
+    if operator is None or _commutes(operator):
+        return operator is not None and not Numeric.of(operator).jumps
+    return isinstance(operator, Choosing)
+
+
 def _may_give(mg: MaseGraph, node: Node, number: Format, formats: Mapping[Node, Format]) -> bool:
     """True where a node gives the code of the exact number; else a cast rounds its result.
 
     Of what is approximated, tables of few codes do.
     """
     operator, streams = operator_of(node), _streams(mg, formats)
-    if not gives_reals(node) or _own_format(mg, node, streams) not in {None, number}:
+    if not _gives_reals(node) or _own_format(mg, node, streams) not in {None, number}:
         return False
     if not Numeric.of(operator).approximates:
         sums = isinstance(operator, Summing) and len(stream_operands(node)) > 1
@@ -208,7 +387,39 @@ def _unrounded(node: Node) -> list[Node]:
 
 def _approximates(node: Node) -> bool:
     operator = operator_at(node)
-    return operator is not None and Numeric.of(operator).approximates and not commutes(operator)
+    return operator is not None and Numeric.of(operator).approximates and not _commutes(operator)
+
+
+def _asked(node: Node) -> Format | None:
+    """The one format to which all that reads a node rounds it; None where one does not."""
+    ways = _ways(node)
+    return next(iter(ways)) if len(ways) == 1 else None
+
+
+def _ways(node: Node) -> dict[Format | None, list[Node]]:
+    """What reads a node, by the format to which it rounds it; None stands for reals."""
+    ways: dict[Format | None, list[Node]] = {}
+    for user in node.users:
+        ways.setdefault(_format(user) if is_rounding(user) else None, []).append(user)
+    return ways
+
+
+def _split(mg: MaseGraph, node: Node) -> bool:
+    """Compute what is rounded in several ways once for each; true where it was so."""
+    operator, ways = operator_at(node), _ways(node)
+    if operator is None or len(ways) < 2 or is_rounding(node) or isinstance(operator, Stateful):
+        return False
+    for users in [*ways.values()][1:]:
+        with mg.fx_graph.inserting_after(node):
+            copy = mg.fx_graph.node_copy(node)
+        copy.name = free_name(node, f"{node.name}_copy")
+        for user in users:
+            user.replace_input_with(node, copy)
+        _logger.warning(
+            "%s (%s) is computed once more: what reads it rounds it in several ways",
+            node.name, location(node),
+        )  # fmt: skip
+    return True
 
 
 def _in_steps(mg: MaseGraph, streams: Mapping[Node, Format]) -> bool:
@@ -243,8 +454,9 @@ def _in_fixed_point(mg: MaseGraph, declared: _Declared) -> bool:
             number = declared.streams.get(producer)
             if has_scale(number):
                 spec = common(producer).results["data_out_0"]
-                most = most_scale_bits(number, exact=not _approximates(node))
-                arguments = 1.0, False, min(scale_bits(number), most)
+                most = most_scale_bits(number, approximates=_approximates(node))
+                bits = min(scale_bits(number), most)
+                arguments = 1.0, False, bits
                 steps = insert_after(producer, STEPS, spec, spec, arguments)
                 node.replace_input_with(producer, steps)
     return bool(declared.stuck)
@@ -261,13 +473,13 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
         operator = operator_at(node)
         if operator is None:
             continue
-        operands = {streams.get(item) for _, item in chosen(node)}
+        operands = {streams.get(item) for _, item in _chosen(node)}
         number: Format | None = None
         if is_rounding(node):
-            number = number_of(node)
+            number = _format(node)
         elif node in streams:
             continue
-        elif len(operands) == 1 and (commutes(operator) or commutes_with_rounding(mg, node)):
+        elif len(operands) == 1 and (_commutes(operator) or _commutes_with_rounding(mg, node)):
             (moved,) = operands
             number = moved if moved is not None and _holds_constants(mg, node, moved) else None
         else:
@@ -279,13 +491,13 @@ def _streams(mg: MaseGraph, formats: Mapping[Node, Format]) -> dict[Node, Format
 
 def _holds_constants(mg: MaseGraph, node: Node, number: Format) -> bool:
     """True where what a node chooses, bounds or pads with besides streams has a format."""
-    if not chooses(node):
-        return metadata(node).exact or keeps_bounds(node, number)
-    declared, names = metadata(node).declared, operator_of(node).chosen
+    if not _chooses(node):
+        return metadata(node).exact or _keeps_bounds(node, number)
+    declared = metadata(node).declared
     return all(
         declared.get(name) == number or torch.equal(number.round_values(values), values)
         for name, values in mg.call(node).constants.items()
-        if name in names
+        if name in _choices(node)
     )
 
 
@@ -309,7 +521,7 @@ class _Declared:
         # Of whose results something is computed that the model rounds, and to which steps.
         ahead = dict[Node, float]()
         for node in reversed([*mg.nodes]):
-            number = number_of(node) if is_rounding(node) else formats.get(node)
+            number = _format(node) if is_rounding(node) else formats.get(node)
             step = float(min(scales(number))) if has_steps(number) else ahead.get(node, 1.0)
             if number is not None or node in ahead:
                 ahead.update({item: min(step, ahead.get(item, step)) for item in _inputs(node)})
@@ -339,7 +551,7 @@ class _Declared:
     def _moves(self, node: Node, operator: Operator) -> bool:
         """Note the one format of what a node moves; false where it computes."""
         shares = Numeric.of(operator).shares_format
-        if not commutes(operator) or (operator.casts and not shares):
+        if not _commutes(operator) or (operator.casts and not shares):
             return False
         operands, complete = self._operands(node)
         if is_rounding(node) or not complete:
@@ -363,7 +575,7 @@ class _Declared:
         # What is left in real numbers, before or behind, has formats of the configuration.
         exact, approximates = complete and bool(result), Numeric.of(operator).approximates
         inexact = any(item in self._inexact for _, item in stream_operands(node))
-        if step is not None and inexact and Numeric.of(operator).jumps:
+        if inexact and step is not None and Numeric.of(operator).jumps:
             raise UnsupportedError(
                 f"{node.name} ({location(node)}) takes numbers that are approximated, and its "
                 "results jump; round them in the model before it"
@@ -399,14 +611,20 @@ class _Declared:
             between = _finer(self._mg, node, declared)
         if not between and step is not None and complete and "data_out_0" not in declared:
             between = format_between(node, self._mg.call(node), {**own, **operands}, step)
-            if node in self._inexact and is_binary(between.get("data_out_0")):
-                between = {**between, "data_out_0": shortened(between["data_out_0"])}
+            computed = between.get("data_out_0")
+            if node in self._inexact and is_binary(computed):
+                between = {**between, "data_out_0": shortened(computed)}
             declared = {**own, **operands} if between else declared
         if between:
             declared, fits = {**declared, **between}, True
             self.streams[node] = between["data_out_0"]
-        has_format = node in self.streams or "data_out_0" in declared
-        if step is not None and complete and not has_format and self._is_stuck(node, operands):
+        elif (
+            step is not None
+            and complete
+            and node not in self.streams
+            and "data_out_0" not in declared
+            and self._is_stuck(node, operands)
+        ):
             return
         if declared != metadata(node).declared:
             self._notes[node] = {"declared": declared}
@@ -419,7 +637,10 @@ class _Declared:
         """Note a node that may take the same numbers in fixed point; false where there is none."""
         operator, numbers = operator_of(node), [*filter(has_scale, operands.values())]
         # What is approximated may be so of numbers that are much nearer than its steps.
-        exact = all(scale_bits(item) <= most_scale_bits(item) for item in numbers)
+        exact = all(
+            scale_bits(item) <= most_scale_bits(item, approximates=_approximates(node))
+            for item in numbers
+        )
         stuck = bool(numbers) and DEFAULT_FORMAT in operator.formats
         stuck = stuck and (exact or Numeric.of(operator).approximates)
         if stuck:
@@ -438,7 +659,7 @@ def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[st
 
     They are many times finer than the levels, the constants as well; none where nothing rounds.
     """
-    levels = next((number_of(user) for user in node.users if is_rounding(user)), None)
+    levels = next((_format(user) for user in node.users if is_rounding(user)), None)
     if not has_steps(levels):
         return {}
     call = mg.call(node)
@@ -451,3 +672,10 @@ def _finer(mg: MaseGraph, node: Node, declared: Mapping[str, Format]) -> dict[st
         if not call.operator.problems(call.with_formats({**declared, **operands, **between})):
             return between
     return {}
+
+
+def _format(node: Node) -> Format:
+    number = rounded_format(node)
+    if number is None:
+        raise UnsupportedError(f"{node.name} ({location(node)}) rounds to codes that no format has")
+    return number
