@@ -1,15 +1,22 @@
 """Models that are built of `mase_hw.nn`: captured with their formats, emitted, simulated."""
 
+from itertools import pairwise
+from pathlib import Path
+
 import pytest
 import torch
 from torch import nn
+from torch.utils._pytree import tree_leaves
 
 import mase_hw
 import mase_hw.nn as qnn
 from mase_hw.emit.flow import canonicalize, quantize
+from mase_hw.emit.project import Project, load_reference
+from mase_hw.errors import SimulationError
 from mase_hw.graph import common, metadata
 from mase_hw.passes.formats.calibrate import calibrate_analysis_pass
-from tests.engines import exact
+from tests.engines import both, exact
+from tests.flow.perceptrons import JET_TAGGER, assert_bit_exact, quantized
 
 FLOATS = {
     f"{operand}_{field}": value
@@ -133,3 +140,121 @@ class Named(nn.Module):
 def test_the_source_of_a_layer_is_the_line_that_calls_it():
     mg = mase_hw.trace(Named().eval(), torch.randn(2, 4))
     assert metadata(mg.node("layer")).source.code == "return self.layer(x)"
+
+
+OUTPUTS = JET_TAGGER[-1]
+STALL = 0.3
+
+
+def emit(folder: Path, parallelism: int) -> Project:
+    graph = quantized(*JET_TAGGER)
+    return mase_hw.emit_verilog(graph, output=folder, parallelism=parallelism)
+
+
+def bound(parallelism: int) -> int:
+    return max(-(-i // parallelism) * -(-o // parallelism) for i, o in pairwise(JET_TAGGER))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory):
+    return emit(tmp_path_factory.mktemp("jet") / "p4", 4)
+
+
+@pytest.mark.parametrize(("engine", "count"), [("native", 2000), ("cocotb", 60)])
+def test_bit_exact_under_random_stalls(project, engine, count):
+    report = mase_hw.simulate(project, samples=count, engine=engine, stall=STALL, seed=2)
+    assert_bit_exact(report, count * OUTPUTS)
+
+
+@both
+def test_cycles_are_the_bound_and_the_prediction(project, engine):
+    report = mase_hw.simulate(project, samples=30, engine=engine)
+    assert_bit_exact(report, 30 * OUTPUTS)
+    assert report.interval_cycles == report.predicted_interval_cycles == bound(4) == 128
+    assert report.latency_cycles == report.predicted_latency_cycles
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("parallelism", [1, 2, 4, 8, 16])
+def test_every_parallelism(parallelism, tmp_path):
+    emitted = emit(tmp_path / "out", parallelism)
+    for engine, count in (("native", 20_000), ("cocotb", 200)):
+        report = mase_hw.simulate(emitted, samples=count, engine=engine, stall=STALL, seed=1)
+        assert_bit_exact(report, count * OUTPUTS)
+        free = mase_hw.simulate(emitted, samples=50, engine=engine)
+        assert free.interval_cycles == free.predicted_interval_cycles == bound(parallelism)
+        assert free.latency_cycles == free.predicted_latency_cycles
+
+
+def test_the_fake_quantized_model_is_the_decoded_reference(project):
+    (entering,), (leaving,) = project.design.inputs, project.design.outputs
+    generator = torch.Generator().manual_seed(4)
+    codes = entering.spec.quantized.random_codes((5000, *entering.spec.shape), generator)
+    expected = load_reference(project.folder)([codes])[leaving.node]
+    model = project.mg.copy().double()
+    with torch.no_grad():
+        found = model(entering.spec.quantized.decode(codes).reshape(5000, -1))
+    decoded = leaving.spec.quantized.decode(expected).reshape(5000, OUTPUTS)
+    assert torch.equal(found, decoded)
+    assert decoded.unique().numel() > 20
+
+
+SIZE, STEPS = 3, 4
+
+
+class OneNumber(nn.Module):
+    """A number an example, as a step of diffusion, in and out."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.step = nn.Linear(SIZE, 2), nn.Linear(1, 2)
+
+    def forward(self, x, t):
+        return (self.layer(x) + self.step(t[:, None])).sum(-1)
+
+
+def layer(kind, **options):
+    torch.manual_seed(0)
+    return kind(SIZE, 2, **options).eval()
+
+
+def states(count, layers):
+    return tuple(torch.randn(layers, 6, 2) for _ in range(count))
+
+
+TIME = torch.randn(STEPS, 6, SIZE, generator=torch.Generator().manual_seed(0))
+# Model, inputs, and whether layers run on the hardware of one.
+CASES = {
+    "one number": (OneNumber, (torch.randn(6, SIZE), torch.rand(6)), False),
+    "LSTM": (lambda: layer(nn.LSTM), (TIME,), False),
+    "GRU of two layers": (lambda: layer(nn.GRU, num_layers=2), (TIME,), True),
+    "two directions": (lambda: layer(nn.LSTM, bidirectional=True), (TIME,), False),
+    "states": (
+        lambda: layer(nn.LSTM, num_layers=2, batch_first=True),
+        (TIME.transpose(0, 1), states(2, 2)),
+        True,
+    ),
+    "a state, time first": (lambda: layer(nn.GRU), (TIME, *states(1, 1)), True),
+}
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize("name", CASES)
+def test_the_callers_own_inputs_are_simulated(name, tmp_path):
+    build, inputs, reuse = CASES[name]
+    model = build()
+    project = mase_hw.emit_verilog(model, inputs, output=tmp_path / "p", parallelism=2, reuse=reuse)
+    report = exact(project, tuple(tree_leaves(inputs)))
+    assert report.agreement is not None
+    assert all(item.sqnr_db > 15 for item in report.agreement.outputs.values())
+    expected = tree_leaves(model(*inputs))
+    found = list(report.values.values())
+    assert [item.shape for item in found] == [item.shape for item in expected]
+    for left, right in zip(found, expected, strict=True):
+        assert (left - right).abs().max() < 0.2
+
+
+def test_another_shape_is_refused_with_the_dimension_of_the_batch(tmp_path):
+    project = mase_hw.emit_verilog(layer(nn.GRU), TIME, output=tmp_path / "p")
+    with pytest.raises(SimulationError, match=r"expected \(4, N, 3\) for N inferences"):
+        mase_hw.simulate(project, TIME[:3])

@@ -2,23 +2,29 @@
 
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import mase_hw
 from mase_hw import _cache
+from mase_hw.cells.rom_source import pack_words
+from mase_hw.emit.design import Memory
 from mase_hw.emit.project import Project, write_project
 from mase_hw.errors import EmissionError, OutputError
+from mase_hw.formats.fixed import Fixed
 from mase_hw.graph import MaseGraph
 from tests._readme import block
+from tests.engines import exact
 from tests.flow.perceptrons import JET_TAGGER, by_type, quantized, seeded
 from tests.rtl_bench import lint_top
 
@@ -467,3 +473,76 @@ def test_design_json_says_how_instances_are_connected(project):
     }
     (output,) = entry["connections"]
     assert output == {"stream": "data_out_0", "is": "linear_6_data_out_0", "copy": False}
+
+
+LEGAL = ("begin", "data_in_0", "data_out_0", "clk", "mase_pkg", "Fixed8x5", "größe", "top")
+RELATED = ("a", "a_b", "a_weight", "a_inst", "a_weight_source_0", "a_data_out_0", "data_in_a")
+
+
+class Named(nn.Module):
+    """A chain of small layers with the given names."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.names = names
+        for name in names:
+            self.add_module(name, nn.Linear(3, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for name in self.names:
+            x = getattr(self, name)(x)
+        return x
+
+
+def emitted(names: Sequence[str], folder: Path) -> Project:
+    return mase_hw.emit_verilog(Named(names), torch.randn(4, 3), output=folder)
+
+
+@pytest.mark.first(1)
+@pytest.mark.parametrize("names", [LEGAL, RELATED])
+def test_any_names(names, tmp_path):
+    exact(emitted(names, tmp_path / "project"), samples=3)
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (
+            ("a", "a_replay"),
+            "an instance of a_replay and an instance of a are both called a_replay_inst in the "
+            "top; rename a layer",
+        ),
+        (("z" * 300,), "has 30. characters, at most 200 are allowed; rename the layer"),
+    ],
+)
+def test_a_name_that_is_refused(names, problem, tmp_path):
+    with pytest.raises(EmissionError, match=problem) as error:
+        emitted(names, tmp_path / "project")
+    assert len(str(error.value)) < 250
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("width", [1, 4, 5, 32, 60, 63, 64, 65, 200])
+def test_every_word_is_a_line_of_digits(width):
+    rng = random.Random(width)
+    words = (0, (1 << width) - 1, *(rng.getrandbits(width) for _ in range(20)))
+    lines = Memory("name", "node", width, words).render().splitlines()
+    assert [int(line, 16) for line in lines] == list(words)
+    assert {len(line) for line in lines} == {-(-width // 4)}
+    assert Memory("name", "node", width, ()).render() == ""
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 13])
+@pytest.mark.parametrize("width", [7, 8, 9, 17])
+def test_lanes_lie_side_by_side_in_a_word(width, lanes):
+    number = Fixed(width, 2)
+    codes = number.random_codes((5, lanes), torch.Generator().manual_seed(1))
+    mask = (1 << width) - 1
+    expected = [
+        sum((code & mask) << (lane * width) for lane, code in enumerate(row))
+        for row in codes.tolist()
+    ]
+    octets = pack_words(number, codes)
+    assert octets.shape == (5, -(-width * lanes // 8))
+    assert [int.from_bytes(row.tobytes(), "little") for row in octets] == expected

@@ -1,12 +1,14 @@
 """The recorded designs compute and cost what they did when they were recorded."""
 
 import copy
+import json
 from pathlib import Path
 
 import pytest
 from torch import Tensor
 
 from mase_hw.emit.project import Project
+from mase_hw.hardware.estimate import estimate
 from mase_hw.models import models
 from tests.recorded import designs, record
 
@@ -140,3 +142,16 @@ def test_wrong_hardware_is_found(monkeypatch):
         f"{name}, paused, {record.FAULTS}",
     ]
     assert record.refused(name, {}, found) is not None
+
+
+RECORD = json.loads(Path(__file__).with_name("record.json").read_text())
+
+
+@pytest.mark.parametrize("name", ["linear-mxint8", "linear-scaled_integer8", "jet-p4", "branches"])
+def test_an_estimate_is_near_the_recorded_area(name, tmp_path):
+    project, _ = designs.emit(name, tmp_path / "design")
+    found, area = estimate(project.mg), RECORD[name]["area"]
+    assert found.lut == pytest.approx(area["lut"], rel=0.08)
+    assert found.ff == pytest.approx(area["ff"], rel=0.08)
+    assert found.dsp == area["dsp"]
+    assert found.bram == area["bram"]

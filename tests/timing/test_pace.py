@@ -8,6 +8,7 @@ from mase_hw.cells._motion import Queue, Replay, Steps
 from mase_hw.timing.pace import Pace, repeated
 from mase_hw.timing.stages import NodeStages, Stages, Stream
 from tests.timing.cells import TIMED
+from tests.timing.figure import FILE, curves, residual
 
 INFERENCES = 12
 
@@ -81,3 +82,17 @@ def test_pace():
 def test_times_that_are_known_already_are_cut():
     assert repeated(np.array([0, 1, 5, 6]), 2, 9, 4).tolist() == [0, 1, 5, 6, 14, 15, 23, 24]
     assert repeated(np.array([0, 1, 5, 6]), 2, 9, 1).tolist() == [0, 1]
+
+
+def test_the_depth_is_the_largest_occupancy():
+    mg = residual()
+    found = curves(mg)
+    come, departures = found["x_fifo"], found["add"]
+    held = np.searchsorted(come, departures, side="right") - np.arange(departures.size)
+    depth = mg.node("x_fifo").args[1]
+    assert depth == held.max()
+    page = FILE.parent.with_name("README.md").read_text()
+    assert f"{depth} beats, in cycle {departures[held.argmax()]}." in page
+    late = found["second"][0] - come[0], departures[0] - found["second"][0]
+    assert "`second` {} cycles later, and `add` another {}:".format(*late) in page
+    assert f"{depth} beats: the depth" in FILE.read_text()
