@@ -22,6 +22,8 @@ from mase_hw.timing.times import MOST_BEATS, SampledTimes
 # cycles and beats that are replayed for that: the rounds of a long inference are fewer.
 SETTLING_ROUNDS = 192
 SETTLING_STEPS = 20_000_000
+# Of layers on the same hardware a step takes longer: each layer waits for the one before.
+LOOP_STEP = 4
 # Inferences after which loops run at a steady pace.
 LOOP_INFERENCES = 3
 # Inferences for which buffers of words from outside fill, at most.
@@ -92,7 +94,7 @@ def _of_loops(
     known = beats * inferences * iterations // 2 <= MOST_LOOP_TIMES
     if known and filling <= MOST_FILLING:
         network = _network(mg, netlists, memory, inferences)
-        if _settles(network, memory, cycles * inferences):
+        if _settles(network, memory, LOOP_STEP * cycles * inferences):
             ends = np.stack(
                 [network.offered(node).reshape(inferences, -1)[:, -1] for node in mg.outputs]
             ).max(axis=0)

@@ -16,30 +16,31 @@ STEPS = 150
 LONG_STEPS = 700
 
 
-def walk(block: int, places: int, groups: int, first: tuple[int, ...]) -> Claim:
-    """Write the places of `first`, then any: entries of one bit a beat.
+def walk(block: int, places: int, groups: int, layers: int, first: tuple[int, ...]) -> Claim:
+    """Write the places of `first`, then any, in layers in turn: entries of one bit a beat.
 
     Every entry is written at every place, over every content, once all places are written.
     """
     position_bits = max(1, (places - 1).bit_length())
     beats = groups * places * block
     port = Port((StreamField("", 1, 1),), beats, packed=True)
-    cell = Cache(port, block, places, groups, position_bits)
+    cell = Cache(port, block, places, groups, position_bits, layers)
     size = groups * block
-    content: list[tuple[int, ...]] = [(0,) * size] * places
-    written: set[int] = set()
-    chance = random.Random(str((block, places, groups, first)))
+    contents: list[list[tuple[int, ...]]] = [[(0,) * size] * places for _ in range(layers)]
+    written: list[set[int]] = [set() for _ in range(layers)]
+    chance = random.Random(str((block, places, groups, layers, first)))
     inputs: dict[str, list[int]] = {"data_in": [], "position": []}
     wanted: list[int] = []
     seen = set()
     steps = LONG_STEPS if size == 1 else STEPS
-    for step in range(steps):
+    for step in range(steps * layers):
+        content, there = contents[step % layers], written[step % layers]
         asked = first[step] if step < len(first) else chance.randrange(1 << position_bits)
         entry = tuple(chance.randrange(2) for _ in range(size))
-        if len(written) == places:
+        if len(there) == places:
             seen.add((tuple(content), asked, entry))
         place = min(asked, places - 1)
-        written.add(place)
+        there.add(place)
         content[place] = entry
         for group, where, beat in itertools.product(range(groups), range(places), range(block)):
             inputs["data_in"].append(entry[group * block + beat])
@@ -52,7 +53,8 @@ def walk(block: int, places: int, groups: int, first: tuple[int, ...]) -> Claim:
 
 def claims() -> dict[str, Callable[[], Claim]]:
     """Return walks from every order in which the first entries come."""
-    sizes = [(1, 2, 1), (1, 3, 1), (2, 2, 1), (1, 2, 2), (2, 2, 2)]
+    sizes = [(1, 2, 1, 1), (1, 3, 1, 1), (2, 2, 1, 1), (1, 2, 2, 1), (2, 2, 2, 1)]
+    sizes += [(1, 2, 1, 2), (1, 3, 1, 3), (2, 2, 2, 2)]
     found: dict[str, Callable[[], Claim]] = {}
     for size in sizes:
         for first in itertools.product(range(size[1]), repeat=2):
