@@ -4,7 +4,13 @@ import json
 import math
 
 import pytest
+import torch
+from torch import nn
 
+import mase_hw
+from mase_hw.emit.flow import canonicalize
+from mase_hw.errors import ConfigError
+from mase_hw.experiments import perplexity
 from mase_hw.experiments.perplexity import NEAREST, Scope, measure
 
 LOSSES = {
@@ -32,3 +38,17 @@ def test_the_table_follows_from_losses(tmp_path):
     assert closed == "50 ± 25"
     assert rows["fixed 8", "gptq"][-1] == "0 ± 0"
     assert [axes.get_title() for axes in outcome.figure.axes] == ["mxint", "fixed"]
+
+
+def test_weights_in_groups_are_those_of_torchao():
+    quantization = pytest.importorskip("torchao.quantization")
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    x = torch.randn(5, 64)
+    graph = canonicalize(mase_hw.trace(model, x))
+    rounded = perplexity._rounded_by_torchao(graph, {"group_size": 4})
+    config = quantization.IntxWeightOnlyConfig(torch.int4, granularity=quantization.PerGroup(4))
+    quantization.quantize_(model, config)
+    torch.testing.assert_close(rounded(x), model(x))
+    with pytest.raises(ConfigError, match="integers in groups"):
+        perplexity._rounded_by_torchao(graph, {"name": "fixed"})
