@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from mase_hw.cells import Cell, Components, Logic, Motion, Port, Steps, Value, stream_pipeline
 from mase_hw.unrolled.logic import Logic as Network
 
+# Look-up tables of Yosys, which merges adders of a stage, for one that is counted: fitted to three
+# perceptrons of 1,700 to 2,900 adders and one layer, whose ratios are 1.065 to 1.083.
+MERGING = 1.076
+
 
 @dataclass(frozen=True, eq=False)
 class Unrolled(Cell):
@@ -61,7 +65,7 @@ class Unrolled(Cell):
     def parts(self) -> Mapping[str, Components]:
         """Components by the node of the graph that they belong to; handshakes under no name."""
         found = {
-            owner: Components.of(Logic(tables, registers))
+            owner: Components.of(Logic(round(MERGING * tables), registers))
             for owner, (tables, registers) in self.network.costs.items()
         }
         return {**found, "": stream_pipeline(self.width_bits, self.network.stages)}

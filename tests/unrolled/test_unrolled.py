@@ -57,7 +57,7 @@ NETWORKS = {
         nn.Sequential(nn.Linear(8, 6, bias=False), nn.ReLU(), nn.Linear(6, 3)),
         [(8,)],
         {"by": "name", "default": {"config": {"name": "fixed"}},
-         "linear_0": {"config": {"name": "fixed", "weight_name": "ternary"}}},
+         "linear_0": {"config": {"name": "fixed", "weight_name": "ternary", "weight_scale": 0.25}}},
     ),
 }  # fmt: skip
 
