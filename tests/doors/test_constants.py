@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mase_hw
 from mase_hw.graph.fills import rounds_itself
-from mase_hw.graph.metadata import metadata
+from mase_hw.graph.nodes import metadata
 
 # Scales and constants without a tie; the divisor has the code of zero, and is zero in no example.
 STEP, LEVEL = 0.05, 0.0713
