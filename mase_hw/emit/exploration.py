@@ -37,7 +37,7 @@ def explored(
     front = [*explorer.front(points), *_unrolled(mg)]
     if targets is None:
         return front[0], front, explorer.count
-    return fitting(explorer, mg, targets, vars(hardware)), front, explorer.count
+    return fitting(explorer, mg, targets, hardware.folded), front, explorer.count
 
 
 def _unrolled(mg: MaseGraph) -> Iterator[Plan]:

@@ -291,11 +291,8 @@ def to_hardware(mg: MaseGraph, **options: Setting) -> MaseGraph:
         )
     if targets is not None:
         explorer = Explorer.of(mg, lanes, hardware.device, hardware.memory)
-        lanes = fitting(explorer, mg, targets, vars(hardware)).table
-    given = {**vars(hardware), "parallelism": lanes}
-    mg, _ = add_hardware_metadata_analysis_pass(
-        mg, {key: value for key, value in given.items() if key not in ("mode", "levels")}
-    )
+        lanes = fitting(explorer, mg, targets, hardware.folded).table
+    mg, _ = add_hardware_metadata_analysis_pass(mg, {**hardware.folded, "parallelism": lanes})
     stage("that it cannot stop for good")
     # Refuses what a memory cannot hold.
     external_memory(mg)

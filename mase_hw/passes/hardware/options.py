@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from mase_hw.graph.memory import GENERIC, ON_CHIP
 from mase_hw.passes.hardware.memory import Memory
@@ -15,7 +16,7 @@ DEFAULT_LEVELS = 2
 
 @dataclass(frozen=True)
 class Hardware:
-    """Hardware of a quantised graph, also as arguments of `add_hardware_metadata_analysis_pass`.
+    """Choices that make hardware of a quantised graph.
 
     Attributes:
         parallelism: elements per beat: a number, `auto`, or a table per node. A table may ask for
@@ -38,3 +39,8 @@ class Hardware:
     device: str = GENERIC
     mode: str = FOLDED
     levels: int = DEFAULT_LEVELS
+
+    @property
+    def folded(self) -> dict[str, Any]:
+        """The arguments of `add_hardware_metadata_analysis_pass`."""
+        return {key: value for key, value in vars(self).items() if key not in ("mode", "levels")}
