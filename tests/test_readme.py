@@ -386,6 +386,20 @@ def test_the_tests_run_as_the_pages_say():
         assert setting in page
 
 
+def test_an_activation_takes_the_file_that_the_page_shows(tmp_path):
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    (source,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "bent.py").write_text(source)
+    script = """
+import sys
+from mase_hw.ops import activations, operators
+activations.__path__.append(sys.argv[1])
+print(operators()["bent"].targets)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    assert run(command, tmp_path).splitlines()[-1] == "('mase.bent.default',)"
+
+
 @pytest.mark.first(1)
 @pytest.mark.parametrize("options", [[], ["--errors"]])
 def test_the_table_of_operators(options, monkeypatch, capsys):

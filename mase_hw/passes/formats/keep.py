@@ -104,8 +104,10 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
     Returns:
         The graph, and `{"kept": names of the nodes with such formats}`.
 
-    What is rounded and used as it is, or rounded in two ways, is computed once for each of them; an
-    input has the format of the configuration, and casts.
+    What is rounded and used as it is, or rounded in two ways, is computed once for each of them.
+
+    Raises:
+        UnsupportedError: where that is an input, which has one format.
     """
     if not any(is_rounding(node) or metadata(node).exact for node in mg.nodes):
         return mg, {"kept": []}
@@ -114,7 +116,7 @@ def keep_formats_transform_pass(mg: MaseGraph) -> Result:
         _split(mg, node) for node in mg.nodes
     ):
         pass
-    formats = {node: number for node in mg.inputs if (number := _asked(node)) is not None}
+    formats = {node: number for node in mg.inputs if (number := _format_of_port(node)) is not None}
     for node in mg.nodes:
         operator = operator_at(node)
         absorbs = operator is not None and operator.casts and not _commutes(operator)
@@ -394,6 +396,21 @@ def _asked(node: Node) -> Format | None:
     """The one format to which all that reads a node rounds it; None where one does not."""
     ways = _ways(node)
     return next(iter(ways)) if len(ways) == 1 else None
+
+
+def _format_of_port(node: Node) -> Format | None:
+    """The format to which all that reads an input rounds it; None where none does."""
+    ways = _ways(node)
+    if len(ways) > 1:
+        ends = ", ".join(
+            f"{users[0].name} {'takes it as it is' if number is None else f'rounds it to {number}'}"
+            for number, users in ways.items()
+        )
+        raise UnsupportedError(
+            f"input {node.name} has several formats: {ends}; a port has one, and a rounding of its "
+            "codes is not that of the model: round it once, and let all that read it read that"
+        )
+    return next(iter(ways), None)
 
 
 def _ways(node: Node) -> dict[Format | None, list[Node]]:
