@@ -293,7 +293,7 @@ TEMPORARY = (
 # Modules that write below a temporary folder, or a folder of the cache, which their callers have.
 BELOW = (
     "mase_hw/_cache.py", "mase_hw/deploy/board.py", "mase_hw/deploy/bus.py",
-    "mase_hw/deploy/plain.py", "mase_hw/deploy/projects.py", "mase_hw/emit/manifest.py",
+    "mase_hw/deploy/plain.py", "mase_hw/deploy/deployment.py", "mase_hw/emit/manifest.py",
     "mase_hw/emit/project.py", "mase_hw/hardware/route.py", "mase_hw/proof/*.py",
     "mase_hw/search/task.py", "mase_hw/search/worker.py", "sim/build.py", "sim/cocotb_engine.py",
     "sim/native_engine.py", "sim/runtime.py", "sim/testbench/*.py",

@@ -155,7 +155,7 @@ DOORS: dict[str, tuple[Writer, str] | str] = {
     "mase_hw/api.py:build": "build",
     "mase_hw/cli/explore.py:explore": "explore",
     "mase_hw/cli/fit.py:fit": "fit",
-    "mase_hw/cli/pack_weights.py:pack_weights": "pack-weights",
+    "mase_hw/cli/build.py:pack_weights": "pack-weights",
     "mase_hw/cli/profile.py:_run": "profile",
     "mase_hw/experiments/_base.py:run_experiment": "experiment",
     "mase_hw/experiments/_base.py:_write": "experiment",

@@ -50,7 +50,7 @@ class Signal:
 
     @property
     def delays(self) -> int:
-        """Registers behind it."""
+        """Registers in which its value waits for those that read it in later stages."""
         return max(0, self.last - self.stage)
 
     def at(self, stage: int) -> str:

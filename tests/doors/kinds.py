@@ -474,7 +474,7 @@ def ao_fx_reference():
 
 
 @kind
-def ao_converted():
+def torch_ao_converted():
     import torch.ao.quantization as ao
 
     prepared, x = _qat(_conv_net(nn.Conv2d(3, 2, 1)), 2, 4, 4, fuse=[["0", "1", "2"]])

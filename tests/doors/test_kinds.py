@@ -54,7 +54,7 @@ def differing(model, x):
         yield int((codes != number.encode(result)).sum()), len(codes.unique())
 
 
-@pytest.mark.first("brevitas_upsample")
+@pytest.mark.first("brevitas_upsample", "torch_ao_converted")
 @pytest.mark.parametrize("name", KINDS)
 def test_codes_are_the_librarys_own(name):
     torch.manual_seed(0)

@@ -9,7 +9,7 @@ from torch import nn
 from typer.testing import CliRunner
 
 import mase_hw
-from mase_hw.cells import Adder, Mux, Table
+from mase_hw.cells import Adder, Logic, Mux, Table
 from mase_hw.cells._components import Component
 from mase_hw.cli import build_app
 from mase_hw.hardware.clock import RULES, Delays, Path, delays, path
@@ -25,7 +25,8 @@ from tests.bench.clock_fit import (
 
 
 def test_every_kind_of_part_has_a_path():
-    assert set(RULES) == set(Component.__subclasses__())
+    # The levels between two registers of unrolled logic are chosen, not estimated.
+    assert set(RULES) == set(Component.__subclasses__()) - {Logic}
 
 
 def test_a_longer_chain_and_more_choices_take_longer():

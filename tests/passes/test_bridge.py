@@ -84,9 +84,9 @@ def test_what_has_no_exact_scalar_has_none():
     assert exact_fixed(nvfp4) is None
     channels = {"scale": [0.3, 0.2], "channel_axis": 0}
     residual = {"name": "binary_residual", "scale": 0.3}
-    for fields in ({"name": "scaled_integer", "scale": 0.3}, residual):
-        assert exact_fixed(make_format(fields)) is None
-        assert exact_fixed_of(make_format(fields), torch.randn(5)) is None
+    assert exact_fixed(make_format({"name": "scaled_integer", "scale": 0.3})) is None
+    assert exact_fixed(make_format(residual)) is None
+    assert exact_fixed_of(make_format(residual), torch.randn(5)) is None
     assert exact_fixed(make_format({"name": "scaled_integer", **channels})) is None
 
 
