@@ -11,7 +11,7 @@ from torch import Tensor
 
 from mase_hw.errors import FormatError
 from mase_hw.formats._base import Format, StreamField
-from mase_hw.formats._checks import check_bool
+from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._encoding import Encoding, Kind
 from mase_hw.formats._float import FloatElement
 
@@ -23,6 +23,18 @@ MAX_BIAS = 300
 def default_bias(exponent_width: int) -> int:
     """Return the bias of IEEE 754, half the exponent codes."""
     return (1 << (exponent_width - 1)) - 1
+
+
+def checked_bias(name: str, exponent_width: int, bias: int | None) -> int:
+    """Return the bias of a format, that of IEEE 754 where none is asked for.
+
+    Raises:
+        FormatError: naming the format, for a bias beyond `MAX_BIAS`.
+    """
+    if bias is None:
+        return default_bias(exponent_width)
+    check_integer(name, "exponent_bias", bias, -MAX_BIAS, MAX_BIAS)
+    return bias
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mase_hw._kinds import Setting
 from mase_hw.formats._base import Format
 from mase_hw.formats._checks import check_integer
 from mase_hw.formats._float import FloatElement
-from mase_hw.formats._minifloat import MAX_BIAS, FloatFormat, default_bias
+from mase_hw.formats._minifloat import MAX_BIAS, FloatFormat, checked_bias
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,7 @@ class Log(FloatFormat):
 
     def __post_init__(self) -> None:
         check_integer(self.name, "width", self.width, 2, 8)
-        bias = default_bias(self.width - 1)
-        if self.exponent_bias is not None:
-            check_integer(self.name, "exponent_bias", self.exponent_bias, -MAX_BIAS, MAX_BIAS)
-            bias = self.exponent_bias
+        bias = checked_bias(self.name, self.width - 1, self.exponent_bias)
         self._set_element(FloatElement(self.width - 1, 0, bias))
 
     def __str__(self) -> str:

@@ -29,11 +29,10 @@ from dataclasses import dataclass
 from mase_hw.formats._checks import check_bool, check_integer
 from mase_hw.formats._float import FloatElement
 from mase_hw.formats._minifloat import (
-    MAX_BIAS,
     MAX_EXPONENT_WIDTH,
     MAX_WIDTH_BITS,
     FloatFormat,
-    default_bias,
+    checked_bias,
 )
 
 
@@ -63,10 +62,7 @@ class MinifloatDenorm(FloatFormat):
         check_integer(self.name, "width", self.width, 3, MAX_WIDTH_BITS)
         high = min(MAX_EXPONENT_WIDTH, self.width - 2)
         check_integer(self.name, "exponent_width", self.exponent_width, 1, high)
-        bias = default_bias(self.exponent_width)
-        if self.exponent_bias is not None:
-            check_integer(self.name, "exponent_bias", self.exponent_bias, -MAX_BIAS, MAX_BIAS)
-            bias = self.exponent_bias
+        bias = checked_bias(self.name, self.exponent_width, self.exponent_bias)
         mantissa = self.width - self.exponent_width - 1
         self._set_element(FloatElement(self.exponent_width, mantissa, bias))
 
@@ -100,9 +96,6 @@ class MinifloatIEEE(FloatFormat):
         high = min(MAX_EXPONENT_WIDTH, self.width - 2)
         check_integer(self.name, "exponent_width", self.exponent_width, 2, high)
         check_bool(self.name, "saturate", self.saturate)
-        bias = default_bias(self.exponent_width)
-        if self.exponent_bias is not None:
-            check_integer(self.name, "exponent_bias", self.exponent_bias, -MAX_BIAS, MAX_BIAS)
-            bias = self.exponent_bias
+        bias = checked_bias(self.name, self.exponent_width, self.exponent_bias)
         mantissa = self.width - self.exponent_width - 1
         self._set_element(FloatElement(self.exponent_width, mantissa, bias, "ieee", self.saturate))
