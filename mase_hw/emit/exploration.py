@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mase_hw._kinds import Setting
 from mase_hw.emit.flow import lowered
-from mase_hw.errors import MaseError
+from mase_hw.errors import ConfigError, UnsupportedError
 from mase_hw.graph.mase_graph import MaseGraph
 from mase_hw.hardware.estimate import estimate
 from mase_hw.hardware.explore import Explorer, Plan, fitting, split_targets
@@ -44,6 +44,6 @@ def _unrolled(mg: MaseGraph) -> Iterator[Plan]:
     """Yield the network as logic, where it has one, as the end of the front."""
     try:
         cost = estimate(unrolled(mg, Hardware(mode=UNROLLED)))
-    except MaseError:
+    except (ConfigError, UnsupportedError):
         return
     yield Plan({}, 1, replace(cost, lut=round(cost.lut)), slowest=f"none: --mode {UNROLLED}")
