@@ -60,7 +60,7 @@ def format_between(
     if own is not None:
         return {"data_out_0": own}
     if isinstance(call.operator, Elementwise) and [*call.operands] == ["data_in_0"]:
-        found = _tabulated(node, call, formats["data_in_0"])
+        found = _tabulated(node, call, formats["data_in_0"], step)
         if found or not isinstance(call.operator, Exact):
             return found
     constants: dict[str, Format] = {}
@@ -89,25 +89,25 @@ def compared_formats(call: Call, formats: Mapping[str, Format]) -> dict[str, For
     }
 
 
-def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
+def _tabulated(node: Node, call: Call, number: Format, step: float) -> dict[str, Format]:
     if not has_steps(number) or number.name not in call.operator.formats:
         return {}
     low, high = number.encode(torch.tensor([-math.inf, math.inf])).tolist()
     wide = number.width > MOST_TRIED_BITS
-    codes = torch.linspace(low, high, TRIED).long() if wide else torch.arange(low, high + 1)
+    codes = torch.arange(low, high + 1) if not wide else _samples(low, high)
     operands = {"data_in_0": number.decode(codes)}
     values = call.operator.compute(node.target, aten_arguments(node), operands).double()
     finite = values[values.isfinite()]
     if wide:
-        return _of_wide(call, number, values)
+        return _of_wide(call, number, values, step)
     if bool(values.isnan().any()) or not finite.numel():
         return {}
     if finite.numel() < values.numel():
         # What is infinite saturates, beyond all finite numbers.
         return {"data_out_0": reaching(BEYOND * float(finite.abs().max()), FINE_BITS)}
-    step = float(scales(number)[0])
-    steps = (values / step).round()
-    if torch.equal(steps * step, values):
+    unit = float(scales(number)[0])
+    steps = (values / unit).round()
+    if torch.equal(steps * unit, values):
         width = int(steps.abs().max()).bit_length() + 1
         exact = multiples(scales(number)[0], width, binary=is_binary(number))
         return {} if exact is None else {"data_out_0": exact}
@@ -116,16 +116,37 @@ def _tabulated(node: Node, call: Call, number: Format) -> dict[str, Format]:
     return {"data_out_0": reaching(float(values.abs().max()), FINE_BITS)}
 
 
-def _of_wide(call: Call, number: Format, values: Tensor) -> dict[str, Format]:
-    """Return the format of a function of many codes, in steps that suit most of its values."""
-    sizes = values[values != 0].abs()
+def _samples(low: int, high: int) -> Tensor:
+    """Return codes `[pairs, 2]`, flat, of neighbours: over the range, at its ends and around 0."""
+    spread = torch.linspace(low, high - 1, TRIED, dtype=torch.float64).long()
+    near = torch.tensor([-1, 0]).clamp(low, high - 1)
+    first = torch.cat([spread, near])
+    return torch.stack([first, first + 1], dim=1).flatten()
+
+
+def _of_wide(call: Call, number: Format, values: Tensor, step: float) -> dict[str, Format]:
+    """Return the format of a function of many codes, in steps that suit most of its values.
+
+    There is none where the function tells codes apart, or has steps, that are coarse beside the
+    rounding behind it: the operand may be known to a code alone.
+
+    Args:
+        call: the function.
+        number: the format of its operand.
+        values: of the codes that `_samples` gives.
+        step: to which what is computed of it is rounded.
+    """
+    fine = step * 2.0 ** -(STEP_BITS + 1)
+    sizes, changes = values[values != 0].abs(), values.reshape(-1, 2).diff().abs()
     if not is_binary(number) or not sizes.numel() or not sizes.max() <= REACH * sizes.median():
+        return {}
+    if not changes.max() <= fine:
         return {}
     largest = sizes.max()
     for bits in (FINE_BITS + 4, FINE_BITS, FINE_BITS - 4):
         result = reaching(float(largest), bits)
         formats = {"data_in_0": number, "data_out_0": result}
-        if not call.operator.problems(call.with_formats(formats)):
+        if scales(result)[0] <= fine and not call.operator.problems(call.with_formats(formats)):
             return {"data_out_0": result}
     return {}
 
